@@ -78,3 +78,63 @@ def test_operands_are_what_registers_hold(sim, build_dir: str, arch: str) -> Non
         rows = rows ^ np.uint32(0x04040404)
         m = Machine(rows)
         steps(m)
+
+
+REGISTERS = 48  # of the products of test_neighbours_are_as_if_alone
+ALONE = "  s_mov_b32 s20, 0\n"  # what products do not run across
+KINDS = {
+    "gfx942": ("v_mfma_f32_16x16x16_f16", "v_mfma_f32_16x16x32_fp8_fp8", "v_mfma_i32_16x16x32_i8"),
+    "gfx90a": ("v_mfma_f32_16x16x16f16", "v_mfma_f32_16x16x16bf16_1k"),
+    "gfx950": ("v_mfma_f32_16x16x32_bf16", "v_mfma_f32_16x16x32_bf8_fp8"),
+    "gfx1100": ("v_wmma_f32_16x16x16_f16", "v_wmma_f16_16x16x16_f16"),
+    "gfx1201": ("v_wmma_f32_16x16x16_bf16", "v_wmma_f32_16x16x16_fp8_fp8"),
+    "gfx1250": ("v_wmma_f32_16x16x32_bf16", "v_wmma_f32_16x16x64_fp8_bf8"),
+}
+SIZES = {  # registers of A and B, and of C and D
+    "v_wmma_f32_16x16x16_f16": (8, 8), "v_wmma_f16_16x16x16_f16": (8, 8), "v_wmma_f32_16x16x16_bf16": (4, 8),
+    "v_wmma_f32_16x16x16_fp8_fp8": (2, 8), "v_wmma_f32_16x16x32_bf16": (8, 8), "v_wmma_f32_16x16x64_fp8_bf8": (8, 8),
+    "v_mfma_f32_16x16x32_bf16": (4, 4),
+}
+
+
+def products(arch: str, seed: int) -> list[str]:
+    """Products of one kind after the other, some waits and a vector operation now and then. They read what they have
+    read or written before; a branch goes to one that has others before it."""
+    rng = np.random.default_rng(seed)
+
+    def tuple_of(count: int) -> str:
+        first = FIRST + int(rng.integers(0, (REGISTERS - count) // 2 + 1)) * 2
+        return f"v[{first}:{first + count - 1}]"
+
+    lines, kind = ["  s_branch middle\n"], KINDS[arch][0]
+    for n in range(60):
+        if n == 7:
+            lines.append("middle:\n")
+        if rng.random() < 0.1:
+            kind = str(rng.choice(KINDS[arch]))
+        ab, cd = SIZES.get(kind, (2, 4))
+        d = tuple_of(cd)
+        lines.append(f"  {kind} {d}, {tuple_of(ab)}, {tuple_of(ab)}, {d if rng.random() < 0.8 else tuple_of(cd)}\n")
+        if rng.random() < 0.3:
+            lines.append("  s_nop 1\n")
+        if rng.random() < 0.05:
+            lines.append(f"  v_xor_b32 v{FIRST + int(rng.integers(REGISTERS))}, 0x3c00, v{FIRST}\n")
+    return lines
+
+
+@pytest.mark.parametrize("arch", KINDS)
+def test_neighbours_are_as_if_alone(sim, build_dir: str, arch: str) -> None:
+    """Products that follow each other share the operands that none of them has written."""
+    programs = []
+    for seed in range(6):
+        lines = [line.replace("middle", f"middle{seed}") for line in products(arch, seed)]
+        together = Program(f"together{seed}", "".join(lines), REGISTERS, FIRST, REGISTERS)
+        apart = "".join(lines).replace(f"middle{seed}", f"apart{seed}").replace("\n", "\n" + ALONE)
+        programs += [together, Program(f"alone{seed}", apart, REGISTERS, FIRST, REGISTERS)]
+    bench = Bench(sim, arch, programs, build_dir)
+    rows = np.random.default_rng(3).integers(0, 2**32, (REGISTERS, bench.wave), dtype=np.uint32)
+    rows &= np.uint32(0xBBBBBBBB)  # finite numbers of every format
+    for seed in range(6):
+        together, alone = (bench.run(f"{name}{seed}", rows) for name in ("together", "alone"))
+        assert (together != rows).any()
+        assert np.array_equal(together, alone), seed

@@ -229,3 +229,12 @@ def test_a_trace_has_every_replayed_instruction(sim, build_dir):
 def test_nothing_is_collected_when_off(sim, build_dir):
     bench = Bench(sim, "gfx942", [Program("off", "  v_add_u32 v2, v8, v8", 1, 2, 1)], build_dir)
     assert profiled(sim, 0, lambda: run_waves(sim, bench, "off", 1)) == []
+
+
+def test_counters_have_each_of_the_products_that_run_together(sim, build_dir):
+    product = "  v_mfma_f32_16x16x16_f16 v[4:7], v[8:9], v[8:9], v[4:7]\n"
+    body = product * 3 + "  s_nop 1\n" + product * 2
+    bench = Bench(sim, "gfx942", [Program("k", loop(body, 5), 2, 4, 4)], build_dir)
+    (p,) = profiled(sim, COUNTERS, lambda: run_waves(sim, bench, "k", 3))
+    issued = [i["issued"] for i in p["instructions"] if "mfma" in i["text"] or i["text"].strip() == "s_nop 1"]
+    assert issued == [15] * 6

@@ -75,6 +75,7 @@ std::unique_ptr<Program> decodeProgram(const CodeObject &, const CodeRange &rang
   program->insts.back().pc = static_cast<uint32_t>(program->size);
   program->insts.back().exec = execIllegal;
   resolveBranches(*program);
+  joinRuns(*program);
   if (log)
     logOpcodes(log, arch.name, seen);
   return program;

@@ -57,6 +57,9 @@ enum class Fidelity : uint8_t;
 /// Resolves one disassembled instruction into `inst`.
 Fidelity decodeInstruction(Program &program, const RawInst &raw, Inst &inst);
 
+/// Decides which instructions run together with those after them (`Inst::run`, `Inst::joined`).
+void joinRuns(Program &program);
+
 /// Decodes every instruction in `range`. Unknown bytes become instructions that
 /// fault when executed.
 std::unique_ptr<Program> decodeProgram(const CodeObject &object, const CodeRange &range,

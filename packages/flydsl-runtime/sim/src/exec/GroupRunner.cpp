@@ -188,7 +188,14 @@ void GroupRunner::runCounted(Wave &w, uint64_t &budget, Tally &tally) {
     const uint32_t index = w.pc++;
     const Inst &i = code[index];
     w.cur = &i;
-    if (tally.seen[index])
+    const uint8_t *seen = tally.seen.data() + index, *end = seen + i.joined + 1;
+    if (i.joined && std::all_of(seen, end, [](uint8_t s) { return s == 0; })) {
+      for (uint32_t n = index; n <= index + i.joined; ++n)
+        tally.count(n, w);
+      i.run(w, i);
+      continue;
+    }
+    if (*seen)
       observer->instruction(w, i);
     else
       tally.count(index, w);
@@ -196,35 +203,30 @@ void GroupRunner::runCounted(Wave &w, uint64_t &budget, Tally &tally) {
   } while (w.state == WaveState::Running && --budget);
 }
 
+void GroupRunner::runOne(Wave &w) {
+  const Inst &i = d.program->insts[w.pc++];
+  w.cur = &i;
+  if (d.program->indexesRegisters && (w.mode >> 27 & 1))
+    checkIndexed(w, i);
+  if (observer)
+    observer->instruction(w, i);
+  i.exec(w, i);
+}
+
 void GroupRunner::runLoop(Wave &w, uint64_t &budget) {
-  const Inst *code = d.program->insts.data();
-  if (__builtin_expect(d.program->indexesRegisters, 0)) {
-    do {
-      const Inst &i = code[w.pc++];
-      w.cur = &i;
-      if (w.mode >> 27 & 1)
-        checkIndexed(w, i);
-      if (observer)
-        observer->instruction(w, i);
-      i.exec(w, i);
-    } while (w.state == WaveState::Running && --budget);
-    return;
-  }
-  if (__builtin_expect(observer != nullptr, 0)) {
-    if (observer->tally)
+  if (__builtin_expect(d.program->indexesRegisters || observer, 0)) {
+    if (observer && observer->tally && !d.program->indexesRegisters)
       return runCounted(w, budget, *observer->tally);
-    do {
-      const Inst &i = code[w.pc++];
-      w.cur = &i;
-      observer->instruction(w, i);
-      i.exec(w, i);
-    } while (w.state == WaveState::Running && --budget);
+    do
+      runOne(w);
+    while (w.state == WaveState::Running && --budget);
     return;
   }
+  const Inst *code = d.program->insts.data();
   do {
     const Inst &i = code[w.pc++];
     w.cur = &i;
-    i.exec(w, i);
+    i.run(w, i);
   } while (w.state == WaveState::Running && --budget);
 }
 
@@ -238,8 +240,7 @@ bool GroupRunner::spins(Wave &w, Place &p) {
     return false;
   }
   for (unsigned n = 0; n < kSpinLoop && w.pc != p.pc; ++n) {
-    uint64_t one = 1;
-    runLoop(w, one);
+    runOne(w);
     ++w.executed;
     if (w.state != WaveState::Running)
       return false;
@@ -265,8 +266,7 @@ bool GroupRunner::walkLoop(Wave &w, uint32_t head, std::vector<uint32_t> &path) 
       return false;
     path.push_back(w.pc);
     stores->before(w, w.pc);
-    uint64_t one = 1;
-    runLoop(w, one);
+    runOne(w);
     stores->after(w);
     ++w.executed;
     if (w.state == WaveState::Yield)

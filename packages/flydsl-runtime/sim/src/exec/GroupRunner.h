@@ -62,6 +62,9 @@ private:
 
   void start(Wave &w, Workgroup &wg, unsigned index);
   void runSlice(Wave &w, uint64_t slice);
+  /// The next instruction of the wave alone, seen by the observer.
+  void runOne(Wave &w);
+  /// The next `budget` instructions, those that run together counted as one; fewer if the wave stops.
   void runLoop(Wave &w, uint64_t &budget);
   void runCounted(Wave &w, uint64_t &budget, Tally &tally);
   bool releaseBarriers(Workgroup &wg);

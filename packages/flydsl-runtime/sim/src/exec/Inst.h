@@ -105,6 +105,7 @@ constexpr int64_t kExtentMark = 0xe0;
 struct OpDef {
   const char *name = nullptr;
   ExecFn exec = nullptr;     ///< runs the instruction
+  ExecFn run = nullptr;      ///< runs it and the instructions that `Inst::joined` counts; null if it takes none along
   LaneFn lane = nullptr;     ///< inner loop, for the generic VALU path
   LaneFn laneSat = nullptr;  ///< inner loop when clamp means saturation
   Num dst = Num::None;
@@ -137,6 +138,8 @@ struct InstExt {
 
 struct Inst {
   ExecFn exec = nullptr;
+  /// Executes this instruction and the `joined` ones after it, where nobody looks at single instructions.
+  ExecFn run = nullptr;
   const OpDef *def = nullptr;
   LaneFn lane = nullptr;
   Operand dst, sdst, src[3], data;
@@ -144,6 +147,7 @@ struct Inst {
   int64_t imm = 0;       ///< immediate operand, byte offset, or branch target index
   uint32_t pc = 0;       ///< byte offset in the code range
   uint32_t offset2 = 0;  ///< second DS offset
+  uint16_t joined = 0;   ///< instructions after this one that `run` executes with it
   uint8_t length = 4;    ///< bytes
   uint8_t clamp = 0, omod = 0;
   uint8_t opSel = 0, opSelHi = 0, negLo = 0, negHi = 0;

@@ -85,6 +85,32 @@ void denseFloat(Wave &w, const Inst &in) {
   acc.finish();
 }
 
+/// Products of one kind, with waits between them, that share fragments.
+void denseFloatRun(Wave &w, const Inst &first) {
+  const MatrixPlan &p = planOf(w, first);
+  const MatrixDesc &d = *p.desc;
+  const bool fnuz = fnuzFloats(w);
+  RunFragments a(0, p.aRegs() * kRow, p.aSlots * kRow), b(1, p.bRegs() * kRow, p.bSlots * kRow);
+  alignas(64) uint32_t c[32 * kRow];
+  for (const Inst *in = &first; in <= &first + first.joined; ++in) {
+    if (in->def != first.def) {
+      in->exec(w, *in);
+      continue;
+    }
+    const uint32_t *rows[2] = {row(w, in->src[0]), row(w, in->src[1])};
+    const float *x = a.planes(rows[0], [&](float *to) { unpackFloat(d.a, fnuz, to, rows[0], p.aSlots, p.lanes); });
+    const float *y = b.planes(rows[1], [&](float *to) { unpackFloat(d.b, fnuz, to, rows[1], p.bSlots, p.lanes); });
+    Accumulator acc(w, *in, p, in->src[2], c);
+    forBlocks(p, x, y, p.a.data(), p.b.data(), d.k, acc, tileFloat);
+    acc.finish();
+    const uint32_t *written = row(w, in->dst);
+    a.wrote(written, p.dRegs() * kRow);
+    b.wrote(written, p.dRegs() * kRow);
+  }
+  w.pc += first.joined;
+  w.executed += first.joined;
+}
+
 /// Elements with saturation of the final sum, one at a time (clamp, rarely used).
 void denseSaturated(const MatrixPlan &p, const Inst &in, const Sources &s,
                     const Accumulator &acc) {
@@ -123,6 +149,25 @@ void denseInt(Wave &w, const Inst &in) {
     };
     s = {low(s.a, swizzled[0]), low(s.b, swizzled[1])};
   }
+  // Both operands have the same elements in the same places, so the order of k is free.
+  uint16_t at[kMaxSlots * 2], steps = 0;
+  unsigned groups = d.replicated() ? 1 : p.lanes / (d.m * d.blocks);
+  auto stepsOf = [&](unsigned planes) {
+    for (unsigned g = 0; g < groups; ++g)
+      for (unsigned plane = 0; plane < planes; ++plane)
+        at[steps++] = static_cast<uint16_t>(plane * kRow + g * d.m * d.blocks);
+  };
+#if defined(__AVX512VNNI__)
+  if (d.a == Elem::I8 && d.b == Elem::I8 && signA && signB && d.n % 16 == 0) {
+    stepsOf(p.aRegs());
+    alignas(64) int32_t flipped[kMaxSlots / 4 * kRow], same[kMaxSlots / 4 * kRow];
+    for (unsigned n = 0; n < p.aRegs() * kRow; ++n)
+      flipped[n] = static_cast<int32_t>(s.a[n] ^ 0x80808080u);
+    memcpy(same, s.b, size_t(p.bRegs()) * kRow * 4); // D may be there, too
+    const int32_t *a = flipped, *b = same;
+    return forBlocks(p, a, b, at, at, steps, acc, tileBytes);
+  }
+#endif
   auto planes = [&](unsigned n, Elem e, bool isSigned, unsigned regs, const uint32_t *rows) {
     return Fragments::ofThread(n).planes<int32_t>(
         {e, isSigned, uint8_t(p.lanes), uint8_t(regs)}, in.src[n].reg, rows, [&](int32_t *to) {
@@ -130,12 +175,7 @@ void denseInt(Wave &w, const Inst &in) {
         });
   };
   const int32_t *a = planes(0, d.a, signA, p.aRegs(), s.a), *b = planes(1, d.b, signB, p.bRegs(), s.b);
-  // Both operands pair their elements the same way, so the order of k is free.
-  uint16_t at[kMaxSlots * 2], steps = 0;
-  unsigned groups = d.replicated() ? 1 : p.lanes / (d.m * d.blocks);
-  for (unsigned g = 0; g < groups; ++g)
-    for (unsigned pair = 0; pair < pairs; ++pair)
-      at[steps++] = static_cast<uint16_t>(pair * kRow + g * d.m * d.blocks);
+  stepsOf(pairs);
   forBlocks(p, a, b, at, at, steps, acc, tileInt);
 }
 
@@ -226,6 +266,8 @@ void FLYSIM_LEVEL::registerMatrix(OpTable &table) {
   for (const MatrixInst &m : matrixInstructions()) {
     OpDef d;
     d.exec = executorOf(m.desc);
+    if (d.exec == denseFloat && elemBits(m.desc.a) < 32)
+      d.run = denseFloatRun;
     d.nsrc = 3;
     d.table = &m;
     d.flags = m.desc.c == Elem::I32 ? 0u : uint32_t(kApprox);

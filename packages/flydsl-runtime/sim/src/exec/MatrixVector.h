@@ -163,22 +163,38 @@ template <class T> struct TileArgs {
   unsigned m;
 };
 
+/// kRows rows from row `i`. A function of its own, whatever calls it: its inner loop is what a matrix product waits
+/// for, and in a larger function its pointers would not stay in registers.
 template <class RowT, unsigned kRows, class T>
-inline void tileRows(const TileArgs<T> &t, unsigned i) {
+__attribute__((noinline)) void tileRows(const TileArgs<T> &t, unsigned i) {
   RowT acc[kRows];
+  const uint16_t *at = t.at + i;
+  const T *from = t.c;
 #pragma GCC unroll 16
   for (unsigned r = 0; r < kRows; ++r)
-    acc[r] = RowT::load(t.c + t.at[i + r]);
-  for (unsigned k = 0; k < t.steps; ++k) {
-    RowT b = RowT::load(t.b + t.bAt[k]);
-    const T *a = t.a + t.aAt[k] + i;
+    acc[r] = RowT::load(from + at[r]);
+  const T *rows = t.a + i, *columns = t.b;
+  const uint16_t *aAt = t.aAt, *bAt = t.bAt;
+  auto step = [&](unsigned k) __attribute__((always_inline)) {
+    const T *a = rows + aAt[k];
+    RowT b = RowT::load(columns + bAt[k]);
 #pragma GCC unroll 16
     for (unsigned r = 0; r < kRows; ++r)
       acc[r].fma(a[r], b);
+  };
+  unsigned k = 0;
+  // One branch for eight steps: with one for each, products took 4 % longer.
+  for (; k + 8 <= t.steps; k += 8) {
+#pragma GCC unroll 8
+    for (unsigned n = 0; n < 8; ++n)
+      step(k + n);
   }
+  for (; k < t.steps; ++k)
+    step(k);
+  T *to = t.d;
 #pragma GCC unroll 16
   for (unsigned r = 0; r < kRows; ++r)
-    acc[r].store(t.d + t.at[i + r]);
+    acc[r].store(to + at[r]);
 }
 
 /// The product of one block with `n` columns (4 or a multiple of 16).
@@ -189,6 +205,32 @@ template <class Wide, class Narrow, class T> inline void tile(TileArgs<T> t, uns
     for (unsigned i = 0; i < t.m; i += kRowsAtOnce)
       tileRows<Wide, kRowsAtOnce>(t, i);
 }
+
+#if defined(__AVX512VNNI__)
+/// Four neighbouring steps in each 32-bit element of signed bytes, those of A with their top bits flipped: the
+/// instruction takes them as unsigned, so each is 128 too large, and every row has 128 times the sums of B's columns
+/// too much. `n` is a multiple of 16.
+inline void tileBytes(TileArgs<int32_t> t, unsigned n) {
+  for (unsigned j = 0; j < n; j += 16, t.b += 16, t.c += 16, t.d += 16)
+    for (unsigned i = 0; i < t.m; i += kRowsAtOnce) {
+      __m512i acc[kRowsAtOnce], tooMuch = _mm512_setzero_si512();
+#pragma GCC unroll 16
+      for (unsigned r = 0; r < kRowsAtOnce; ++r)
+        acc[r] = _mm512_loadu_si512(t.c + t.at[i + r]);
+      for (unsigned k = 0; k < t.steps; ++k) {
+        const int32_t *a = t.a + t.aAt[k] + i;
+        const __m512i b = _mm512_loadu_si512(t.b + t.bAt[k]);
+        tooMuch = _mm512_dpbusd_epi32(tooMuch, _mm512_set1_epi8(char(0x80)), b);
+#pragma GCC unroll 16
+        for (unsigned r = 0; r < kRowsAtOnce; ++r)
+          acc[r] = _mm512_dpbusd_epi32(acc[r], _mm512_set1_epi32(a[r]), b);
+      }
+#pragma GCC unroll 16
+      for (unsigned r = 0; r < kRowsAtOnce; ++r)
+        _mm512_storeu_si512(t.d + t.at[i + r], _mm512_sub_epi32(acc[r], tooMuch));
+    }
+}
+#endif
 
 inline void tileFloat(const TileArgs<float> &t, unsigned n) { tile<F32x16, F32x4>(t, n); }
 inline void tileInt(const TileArgs<int32_t> &t, unsigned n) { tile<I32x16, I32x4>(t, n); }

@@ -1,0 +1,48 @@
+//===- Runs.cpp - instructions that run together --------------------------===//
+//
+// Products of one kind that follow each other share their operands. Executed together they unpack them
+// once, without having to look whether something has written their registers in between.
+//
+//===----------------------------------------------------------------------===//
+
+#include "decode/Program.h"
+
+#include <cstdint>
+
+namespace flysim {
+
+namespace {
+
+/// True for a product whose operands A and B are what their registers hold.
+bool isPlainProduct(const Inst &i) {
+  const bool swizzled = i.ext && (i.ext->cbsz | i.ext->abid | i.ext->blgp);
+  return i.def && i.def->run && i.exec == i.def->exec && !swizzled && !((i.negLo | i.negHi) & 3);
+}
+
+/// True for s_nop and for waits for memory: what compilers place between products.
+bool passesTime(const Inst &i) {
+  return i.def && (i.def->facts.idles || i.def->facts.wait.kind != WaitKind::None);
+}
+
+} // namespace
+
+void joinRuns(Program &p) {
+  std::vector<Inst> &insts = p.insts;
+  const Inst *next = nullptr; // the next instruction that does something
+  for (size_t n = insts.size(); n-- > 0;) {
+    Inst &i = insts[n];
+    i.run = i.exec;
+    if (passesTime(i))
+      continue;
+    if (next && next->def == i.def && isPlainProduct(i) && isPlainProduct(*next)) {
+      const size_t joined = static_cast<size_t>(next - &i) + next->joined;
+      if (joined <= UINT16_MAX) {
+        i.joined = static_cast<uint16_t>(joined);
+        i.run = i.def->run;
+      }
+    }
+    next = &i;
+  }
+}
+
+} // namespace flysim
