@@ -144,8 +144,59 @@ def test_flash_attn_with_kvcache_appends(paged):
             x[b, length : length + 3] = n[b]
     exact, _ = reference.attention(q, k, v, right=0, seqlens_k=lengths + 3)
     assert (out - exact).abs().max() < 2e-3
-    with pytest.raises(NotImplementedError, match="rotary_cos"):
-        flash_attn_with_kvcache(q, *caches, rotary_cos=torch.ones(1))
+    with pytest.raises(NotImplementedError, match="cache_leftpad"):
+        flash_attn_with_kvcache(q, *caches, cache_leftpad=lengths)
+
+
+def turned(x, cos, sin, places, interleaved):
+    """The definition of rotary embeddings: the pairs of the first features of x [B, S, H, D], in float64."""
+    half = cos.shape[1]
+    first, second = (slice(0, 2 * half, 2), slice(1, 2 * half, 2)) if interleaved else (
+        slice(0, half), slice(half, 2 * half))
+    c, s = (table.double()[places][:, :, None] for table in (cos, sin))
+    y = x.double().clone()
+    y[..., first] = x[..., first].double() * c - x[..., second].double() * s
+    y[..., second] = x[..., second].double() * c + x[..., first].double() * s
+    return y
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_rotated_rows_and_caches_of_other_entries(interleaved, causal):
+    """Entries of the caches by number, queries and new rows rotated first, of part of the features."""
+    q, k, v = bshd(3, 40)
+    new = [random(2, 3, 2, 64, dtype="f16", seed=s) for s in (7, 8)]
+    lengths, entries = torch.tensor([30, 11], dtype=torch.int32), torch.tensor([4, 1], dtype=torch.int32)
+    caches = [torch.full((6, 40, 2, 64), math.nan, dtype=torch.float16) for _ in "kv"]
+    for cache, x in zip(caches, (k, v), strict=True):
+        cache[entries.long()] = x
+    angles = torch.outer(torch.arange(50.0), 0.3 ** torch.arange(16.0))
+    cos, sin = angles.cos(), angles.sin()
+    out = flash_attn_with_kvcache(q, *caches, *new, cos, sin, lengths, entries, causal=causal,
+                                  rotary_interleaved=interleaved)
+    places = lengths[:, None].long() + torch.arange(3)
+    queries = turned(q, cos, sin, places if causal else lengths[:, None].long().expand(2, 3), interleaved)
+    rows = turned(new[0], cos, sin, places, interleaved)
+    for x, n in zip((k, v), (rows, new[1]), strict=True):
+        for b, length in enumerate(lengths.tolist()):
+            x[b, length : length + 3] = n[b]
+    exact, _ = reference.attention(queries, k, v, right=0 if causal else -1, seqlens_k=lengths + 3)
+    assert (out - exact).abs().max() < 4e-3
+    for b, (entry, length) in enumerate(zip(entries.tolist(), lengths.tolist(), strict=True)):
+        written = caches[0][entry, length : length + 3]
+        assert (written.double() - rows[b]).abs().max() < 2e-3
+    assert all(cache[[0, 2, 3, 5]].isnan().all() for cache in caches)
+
+
+def test_options_of_the_cache_that_exclude_each_other():
+    q, k, v = bshd(1, 8)
+    entries = torch.zeros(2, dtype=torch.int32)
+    with pytest.raises(ValueError, match="no block_table then"):
+        flash_attn_with_kvcache(q, k, v, cache_batch_idx=entries, block_table=entries[:, None])
+    with pytest.raises(ValueError, match=r"cache_batch_idx must be \(2,\)"):
+        flash_attn_with_kvcache(q, k, v, cache_batch_idx=entries[:1])
+    with pytest.raises(ValueError, match="need rotary_cos, rotary_sin, k"):
+        flash_attn_with_kvcache(q, k, v, rotary_cos=torch.ones(8, 32), rotary_sin=torch.ones(8, 32), cache_seqlens=3)
 
 
 def test_new_rows_without_room_stop_the_launch():

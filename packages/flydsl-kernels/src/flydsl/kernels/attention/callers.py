@@ -23,7 +23,8 @@ def _attention(*given: Any, **named: Any) -> Any:
 
 def _absent(where: str, **options: Any) -> None:
     """NotImplementedError that names what is given and not there."""
-    given = [name for name, value in options.items() if value is not None and value is not False and value != 0.0]
+    given = [name for name, value in options.items()
+             if hasattr(value, "shape") or value is not None and value not in (False, 0.0)]
     if given:
         raise NotImplementedError(f"{where}: {', '.join(given)} is not supported")
 
@@ -73,16 +74,7 @@ def _append(k: Any, v: Any, k_cache: Any, v_cache: Any, lengths: Any, table: Any
     """Write rows [B, Snew, Hkv, D] behind those of each sequence, by one launch."""
     batch, count = k.shape[:2]
     size = k_cache.shape[1]
-    sequences: Any
-    new: Any
-    if is_torch(k):
-        import torch
-
-        sequences, new = (torch.arange(n, device=k.device) for n in (batch, count))
-    else:
-        import numpy as np
-
-        sequences, new = np.arange(batch), np.arange(count)
+    sequences, new = _counted(batch, k), _counted(count, k)
     if tuple(lengths.shape) != (batch,) or table is not None and (len(table.shape) != 2 or table.shape[0] != batch):
         shape = None if table is None else tuple(table.shape)
         raise ValueError(f"flash_attn_with_kvcache: cache_seqlens must be ({batch},) and block_table [{batch}, pages "
@@ -114,29 +106,73 @@ def flash_attn_with_kvcache(q: Any, k_cache: Any, v_cache: Any, k: Any = None, v
 
     Args:
         k, v: rows [B, Snew, Hkv, D] that are first written behind the `cache_seqlens` rows of each sequence.
+        rotary_cos, rotary_sin: (positions, R / 2), of the first R features; new rows are rotated by their positions
+            before they are written, and so is q: row i by position ``cache_seqlens + i``, or without `causal` and
+            `window_size` all rows by ``cache_seqlens``. Only with `k`.
+        rotary_interleaved: pairs are neighbours; else of the first and the second half.
         cache_seqlens: i32 [B], or an int for all: rows that are valid before that.
+        cache_batch_idx: i32 [B], the entry of the caches that belongs to each sequence; not with `block_table`.
         num_splits: workgroups that share the keys of a row, 0: as many as suit.
 
     Raises:
-        NotImplementedError: rotary embeddings, `cache_batch_idx` or `cache_leftpad`.
-        ValueError: new rows, and the lengths are not given; or shapes do not fit.
+        NotImplementedError: `cache_leftpad`.
+        ValueError: new rows, and the lengths are not given; options that exclude each other; or shapes do not fit.
 
     New rows that a sequence has no room for, or whose page does not exist, stop the launch that writes them.
     """
-    _absent("flash_attn_with_kvcache", rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_batch_idx=cache_batch_idx,
-            cache_leftpad=cache_leftpad)
+    where = "flash_attn_with_kvcache"
+    _absent(where, cache_leftpad=cache_leftpad)
     if isinstance(cache_seqlens, int):
-        like = q[:, 0, 0, 0] * 0
-        whole = like.int() if hasattr(like, "new_empty") else like.astype("int32")
-        cache_seqlens = whole + cache_seqlens
+        cache_seqlens = _of_sequences(q, cache_seqlens)
+    if cache_batch_idx is not None:
+        if block_table is not None or tuple(cache_batch_idx.shape) != (q.shape[0],):
+            raise ValueError(f"{where}: cache_batch_idx must be ({q.shape[0]},), an entry of the caches for each "
+                             f"sequence, and there is no block_table then; got {tuple(cache_batch_idx.shape)}")
+        # A dense cache is one page a sequence.
+        block_table = cache_batch_idx[:, None]
+        if cache_seqlens is None:
+            cache_seqlens = _of_sequences(q, k_cache.shape[1])
+    if rotary_cos is not None:
+        if k is None or rotary_sin is None or cache_seqlens is None:
+            raise ValueError(f"{where}: rotary embeddings need rotary_cos, rotary_sin, k and cache_seqlens")
+        tables = rotary_cos, rotary_sin, cache_seqlens, rotary_interleaved
+        q = _rotated(q, *tables, in_order=causal or tuple(window_size) != (-1, -1))
+        k = _rotated(k, *tables, in_order=True)
     if k is not None:
         if cache_seqlens is None or v is None:
-            raise ValueError("flash_attn_with_kvcache: new rows need k, v and cache_seqlens")
+            raise ValueError(f"{where}: new rows need k, v and cache_seqlens")
         _append(k, v, k_cache, v_cache, cache_seqlens, block_table)
         cache_seqlens = cache_seqlens + k.shape[1]
     return _attention(q, k_cache, v_cache, causal=causal, scale=softmax_scale, window=tuple(window_size),
                       softcap=softcap, alibi_slopes=alibi_slopes, block_table=block_table, seqlens_k=cache_seqlens,
                       num_splits=num_splits, return_lse=return_softmax_lse)
+
+
+def _counted(count: int, beside: Any) -> Any:
+    """``0 .. count - 1`` as i32 on the device of the array `beside`."""
+    if is_torch(beside):
+        import torch
+
+        return torch.arange(count, device=beside.device, dtype=torch.int32)
+    import numpy as np
+
+    return np.arange(count, dtype=np.int32)
+
+
+def _of_sequences(q: Any, number: int) -> Any:
+    """`number` for each sequence of q, i32 [B] beside it."""
+    return 0 * _counted(q.shape[0], q) + number
+
+
+def _rotated(x: Any, cos: Any, sin: Any, starts: Any, interleaved: bool, in_order: bool) -> Any:
+    """Rows [B, S, H, D] turned by the angles of positions ``starts + i``, or all of ``starts``."""
+    steps = _counted(x.shape[1], starts)
+    positions = starts[:, None] + (steps if in_order else 0 * steps)[None]
+
+    from .. import ops
+
+    forms: Any = ops
+    return forms.rope(x, cos, sin, positions=positions, interleaved=interleaved, rotary_dim=2 * cos.shape[1])
 
 
 def linear_pages(where: str, layout: str, k: Any, v: Any) -> tuple[Any, Any]:
