@@ -103,7 +103,7 @@ TILE_M, TILE_N, WAVES = 32, 128, 4
 
 
 @flyc.kernel
-def epilogue_kernel(c, rows: fx.Int32, shuffled: fx.Constexpr, e_vec: fx.Constexpr):
+def epilogue_kernel(c, rows: fx.Int32, shuffled: fx.Constexpr, e_vec: fx.Constexpr, split: fx.Constexpr):
     """C[row, column] = 1000 * row + column for the first `rows` rows, held as an MFMA holds them."""
     thread, tile = fx.thread_idx.x, fx.block_idx.x
     lane, wave = thread % 64, thread // 64
@@ -112,7 +112,7 @@ def epilogue_kernel(c, rows: fx.Int32, shuffled: fx.Constexpr, e_vec: fx.Constex
     base, first, column = wave * (TILE_N // WAVES), tile * TILE_M, fx.block_idx.y * TILE_N
     total = fx.Int32(fx.grid_dim.y) * TILE_N
     memory = Lds()
-    lds = memory.array(fx.Float32, TILE_M * TILE_N).ptr
+    buffers = [memory.array(fx.Float32, TILE_M * TILE_N // (2 if split else 1)).ptr for _ in range(2 if split else 1)]
     out = pointer(c, fx.Float32)
 
     def value(row, local):
@@ -129,9 +129,8 @@ def epilogue_kernel(c, rows: fx.Int32, shuffled: fx.Constexpr, e_vec: fx.Constex
 
     def write_row_to_lds(*, mi, ii, row_in_tile, row, row_base_lds, col_base_local, num_acc_n, lds_out):
         for ni in fx.range_constexpr(num_acc_n):
-            local = col_base_local + ni * 16
-            single = fx.Vector.from_elements([value(row, local)], fx.Float32)
-            lds_write(lds_out, row_base_lds + local, single)
+            single = fx.Vector.from_elements([value(row, base + inside + ni * 16)], fx.Float32)
+            lds_write(lds_out, row_base_lds + col_base_local + ni * 16, single)
 
     def precompute_row(row_local, row):
         return row * total, row < rows
@@ -142,19 +141,20 @@ def epilogue_kernel(c, rows: fx.Int32, shuffled: fx.Constexpr, e_vec: fx.Constex
 
     common.mfma_epilog(shuffled, m_repeat=TILE_M // 16, lane_div_16=group, bx_m=first, body_row=body_row,
                        tile_m=TILE_M, tile_n=TILE_N, e_vec=e_vec, num_acc_n=tiles, tx=thread, lane_mod_16=inside,
-                       by_n=column, n_tile_base=base, lds_out=lds, frag_elem_type=fx.Float32,
+                       by_n=column, n_tile_base=base, lds_out=buffers[0], frag_elem_type=fx.Float32,
                        write_row_to_lds=write_row_to_lds, precompute_row=precompute_row,
-                       store_pair=store_pair)
+                       store_pair=store_pair, lds_out_split=buffers[1] if split else None)
 
 
 @needs("gfx942", "gfx950")
-@pytest.mark.parametrize(("shuffled", "e_vec"), [(False, 2), (True, 2), (True, 4)])
-def test_epilogues_store_each_element_once(shuffled, e_vec):
+@pytest.mark.parametrize(("shuffled", "e_vec", "split"),
+                         [(False, 2, False), (True, 2, False), (True, 4, False), (True, 2, True)])
+def test_epilogues_store_each_element_once(shuffled, e_vec, split):
     m, n = TILE_M + 9, 2 * TILE_N
 
     @flyc.jit
     def run(c, rows: fx.Int32):
-        epilogue_kernel(c, rows, shuffled, e_vec).launch(grid=(2, 2), block=(THREADS,))
+        epilogue_kernel(c, rows, shuffled, e_vec, split).launch(grid=(2, 2), block=(THREADS,))
 
     out = Guarded(m, n)
     run(out.out, m)
@@ -172,6 +172,8 @@ def test_epilogue_errors():
                 store_pair=None)
     with pytest.raises(ValueError, match="multiple of 8 x 64"):
         common.c_shuffle_epilog(tile_m=36, tile_n=64, **common_arguments, **rest)
+    with pytest.raises(ValueError, match="multiple of 4 x 128"):
+        common.c_shuffle_epilog(tile_m=36, tile_n=64, **common_arguments, **rest, lds_out_split=object())
 
 
 def test_host_helpers():

@@ -71,40 +71,47 @@ def c_shuffle_epilog(*, tile_m: int, tile_n: int, e_vec: int = 2, cshuffle_nlane
             predicate is false are not stored.
         store_pair: ``(row_local, row, ctx, col_pair0, col_g0, frag)`` stores the vector `frag` at column `col_g0`
             (`col_pair0` in the tile).
+        lds_out_split: a second buffer. The first half of the threads then has the columns below ``tile_n / 2`` in
+            `lds_out`, the second half the others in this one (`n_tile_base` is there); each holds ``tile_m * tile_n /
+            2`` elements, and is read back by the threads that wrote it.
         lds_row_offset: added to the element offset of every row in LDS.
 
     Raises:
         ValueError: the threads do not divide the tile.
-        NotImplementedError: lds_out_split.
     """
-    rows_at_once, columns_at_once = block_size // cshuffle_nlane, cshuffle_nlane * e_vec
-    if block_size % cshuffle_nlane or tile_m % rows_at_once or tile_n % columns_at_once:
+    halves = 1 if lds_out_split is None else 2
+    threads, columns = block_size // halves, tile_n // halves
+    rows_at_once, columns_at_once = threads // cshuffle_nlane, cshuffle_nlane * e_vec
+    if threads % cshuffle_nlane or tile_m % rows_at_once or tile_n % (columns_at_once * halves):
         raise ValueError(f"c_shuffle_epilog: a tile of {tile_m} x {tile_n} must be a multiple of {rows_at_once} x "
-                         f"{columns_at_once} (block_size / cshuffle_nlane, cshuffle_nlane * e_vec)")
-    if lds_out_split is not None:
-        raise NotImplementedError("c_shuffle_epilog: a second LDS buffer for half of the waves (lds_out_split) is not "
-                                  "implemented; use one buffer for the whole tile")
+                         f"{columns_at_once * halves} (threads of a buffer / cshuffle_nlane, cshuffle_nlane * e_vec of "
+                         "each buffer)")
     offset = 0 if lds_row_offset is None else lds_row_offset
-    staged = fx.recast_iter(frag_elem_type, lds_out)
+    begin, first_column, buffer = tx, 0, lds_out
+    if lds_out_split is not None:
+        begin, half = tx % threads, tx // threads
+        first_column, buffer = half * columns, (half == 0).select(lds_out, lds_out_split)
+    staged = fx.recast_iter(frag_elem_type, buffer)
 
     def write_row(mi: int, ii: int, row_in_tile: Any, row: Any) -> None:
         _call(write_row_to_lds, mi=mi, ii=ii, row_in_tile=row_in_tile, row=row,
-              row_base_lds=row_in_tile * tile_n + offset, col_base_local=n_tile_base + lane_mod_16,
-              num_acc_n=num_acc_n, lds_out=lds_out)
+              row_base_lds=row_in_tile * columns + offset, col_base_local=n_tile_base - first_column + lane_mod_16,
+              num_acc_n=num_acc_n, lds_out=buffer)
 
     fx.barrier()
     default_epilog(m_repeat=m_repeat, lane_div_16=lane_div_16, bx_m=bx_m, body_row=write_row)
     fx.barrier()
-    first, lane = tx // cshuffle_nlane, tx % cshuffle_nlane
+    first, lane = begin // cshuffle_nlane, begin % cshuffle_nlane
     rows = [first + i * rows_at_once for i in range(tile_m // rows_at_once)]
     contexts = [None if precompute_row is None else _call(precompute_row, row_local=r, row=bx_m + r) for r in rows]
     for row_local, context in zip(rows, contexts, strict=True):
         ctx, predicate = context if isinstance(context, tuple) else (context, None)
 
         def store(row_local: Any = row_local, ctx: Any = ctx) -> None:
-            for j in range(tile_n // columns_at_once):
-                column = lane * e_vec + j * columns_at_once
-                frag = lds_read(staged, row_local * tile_n + offset + column, e_vec)
+            for j in range(columns // columns_at_once):
+                place = lane * e_vec + j * columns_at_once
+                frag = lds_read(staged, row_local * columns + offset + place, e_vec)
+                column = first_column + place
                 names = {"row_local": row_local, "row": bx_m + row_local, "ctx": ctx, "col_pair0": column,
                          "col_g0": by_n + column, "frag": frag}
                 if "row_ctx" in inspect.signature(store_pair).parameters:
