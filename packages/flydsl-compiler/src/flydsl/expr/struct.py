@@ -118,14 +118,15 @@ class _StructValue(_Composite):
 
     # ---------------------------------------------------------------- protocols
 
-    def _dynamic_fields(self) -> dict[str, Any]:
+    def __dsl_runtime_fields__(self) -> dict[str, Any]:
+        """The fields that are values of the running program, in order: all but the `Constexpr` ones."""
         return {f: self._values[f] for f in self._stored()}
 
     def __extract_to_ir_values__(self) -> list[ir.Value]:
-        return [v for field in self._dynamic_fields().values() for v in protocol.extract_to_ir_values(field)]
+        return [v for field in self.__dsl_runtime_fields__().values() for v in protocol.extract_to_ir_values(field)]
 
     def __get_ir_types__(self) -> list[ir.Type]:
-        return [t for field in self._dynamic_fields().values() for t in protocol.get_ir_types(field)]
+        return [t for field in self.__dsl_runtime_fields__().values() for t in protocol.get_ir_types(field)]
 
     @classmethod
     def __construct_from_ir_values__(cls, values: list[ir.Value], exemplar: Any = None) -> Any:
@@ -142,7 +143,7 @@ class _StructValue(_Composite):
 
     def _rebuild(self, values: list[ir.Value]) -> Any:
         fields, start = dict(self._values), 0
-        for f, old in self._dynamic_fields().items():
+        for f, old in self.__dsl_runtime_fields__().items():
             count = len(protocol.get_ir_types(old))
             fields[f] = protocol.construct_from_ir_values(type(old), old, values[start : start + count])
             start += count
@@ -151,11 +152,11 @@ class _StructValue(_Composite):
         return type(self)._from_values(fields)
 
     def __cache_signature__(self) -> Any:
-        return (type(self), *((f, protocol.cache_signature(v)) for f, v in self._dynamic_fields().items()))
+        return (type(self), *((f, protocol.cache_signature(v)) for f, v in self.__dsl_runtime_fields__().items()))
 
     def __c_abi_spec__(self) -> list[Any]:
         spec = []
-        for f, value in self._dynamic_fields().items():
+        for f, value in self.__dsl_runtime_fields__().items():
             for slot, fill in protocol.c_abi_spec(value):
                 spec.append((slot, functools.partial(_fill_field, f, fill)))
         return spec

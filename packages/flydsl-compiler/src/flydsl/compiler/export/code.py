@@ -10,15 +10,7 @@ from .instructions import run_text
 from .preconditions import HELPERS, described
 from .slots import Slot
 
-__all__ = ["KEYWORDS", "header_text", "source_text"]
-
-KEYWORDS = frozenset(
-    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr "
-    "continue decltype default delete do double else enum explicit export extern false float for friend goto if "
-    "inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public "
-    "register restrict return short signed sizeof static struct switch template this throw true try typedef typeid "
-    "typename union unsigned using virtual void volatile wchar_t while xor xor_eq args stream status device".split()
-)
+__all__ = ["header_text", "source_text"]
 
 _C_TYPES = {
     "bool": "bool", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t", "uint8": "uint8_t",
@@ -27,16 +19,11 @@ _C_TYPES = {
 }
 
 
-def _identifier(name: str) -> str:
-    text = "".join(c if c.isalnum() and c.isascii() or c == "_" else "_" for c in name)
-    return f"{text}_" if text in KEYWORDS else text
-
-
 def _parameters(symbol: str, slots: list[Slot]) -> list[tuple[str, str, str]]:
     """(declaration, name, expression for the args array) of the typed call."""
     found = []
     for slot in slots:
-        name = _identifier(slot.arg_name) if slot.arg_name else "stream"
+        name = slot.name
         if slot.kind == "tensor_data":
             found.append((f"void *{name}_data", f"{name}_data", f"&{name}_data"))
         elif slot.kind == "tensor_layout":
@@ -56,7 +43,7 @@ def header_text(artifact: CompiledArtifact, symbol: str, slots: list[Slot], vers
     for slot in slots:
         if slot.kind != "tensor_layout":
             continue
-        name = f"{symbol}_{_identifier(slot.arg_name)}_layout_t"
+        name = f"{symbol}_{slot.name}_layout_t"
         shape, stride = slot.shape_dims, slot.stride_dims
         members = []
         if shape:

@@ -19,8 +19,8 @@ from typing import Any
 
 from ..backends import get_backend
 from ..store.artifact import CompiledArtifact
-from .code import KEYWORDS, header_text, source_text
-from .slots import Slot, slots_of
+from .code import header_text, source_text
+from .slots import KEYWORDS, Slot, slots_of
 
 __all__ = ["export_to_c"]
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import dataclasses
+import re
 from typing import Any
 
 from flydsl.runtime.plan import TensorArgument
 
 from ..store.artifact import CompiledArtifact
 
-__all__ = ["Slot", "slots_of"]
+__all__ = ["KEYWORDS", "Slot", "slots_of"]
+
+KEYWORDS = frozenset(
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr "
+    "continue decltype default delete do double else enum explicit export extern false float for friend goto if "
+    "inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public "
+    "register restrict return short signed sizeof static struct switch template this throw true try typedef typeid "
+    "typename union unsigned using virtual void volatile wchar_t while xor xor_eq args stream status device".split()
+)
 
 _SCALARS = {  # plan type -> (ctype, bytes, encoding)
     "i1": ("bool", 1, ""), "i8": ("int8", 1, ""), "i16": ("int16", 2, ""), "i32": ("int32", 4, ""),
@@ -19,13 +28,15 @@ _SCALARS = {  # plan type -> (ctype, bytes, encoding)
 }
 
 
-@dataclass
+@dataclasses.dataclass
 class Slot:
     """One pointer of the ``args`` array.
 
     Attributes:
         plan_argument: index of the plan argument it belongs to; -1 for the unnamed stream.
         arg_index, arg_name: parameter of the jit function; None and "" for the unnamed stream.
+        field: what of the parameter it is, of a struct (``k``, ``inner.k``) or a container (``[0]``); "" for all of it.
+        name: in C; no two slots have the same, but for the data and the layout of one tensor.
     """
 
     plan_argument: int
@@ -35,9 +46,11 @@ class Slot:
     ctype: str
     size: int
     alignment: int
+    field: str = ""
+    name: str = "stream"
     encoding: str = ""
-    shape_dims: list[int] = field(default_factory=list)
-    stride_dims: list[int] = field(default_factory=list)
+    shape_dims: list[int] = dataclasses.field(default_factory=list)
+    stride_dims: list[int] = dataclasses.field(default_factory=list)
     stride_bits: int = 64
 
     def metadata(self) -> dict[str, Any]:
@@ -49,15 +62,31 @@ class Slot:
                          stride_bits=self.stride_bits)
         if self.encoding:
             found["encoding"] = self.encoding
+        if self.field:
+            found["field"] = self.field
         return found
+
+
+def _identifier(name: str, taken: set[str]) -> str:
+    """A name in C for ``p``, ``p.field`` or ``p['key']``, added to those that are ``taken``."""
+    text = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_") if re.search(r"[.\[]", name) else name
+    text = "".join(c if c.isalnum() and c.isascii() or c == "_" else "_" for c in text)
+    while text in KEYWORDS or text in taken:
+        text += "_"
+    taken.add(text)
+    return text
 
 
 def slots_of(artifact: CompiledArtifact) -> list[Slot]:
     """ABI slots in parameter order. NotImplementedError for arguments that have none."""
     slots: list[Slot] = []
+    names: set[str] = set()
     for i, argument in enumerate(artifact.plan["args"]):
         position = artifact.positions[i]
-        base = {"plan_argument": i, "arg_index": position, "arg_name": argument["name"]}
+        parameter = artifact.parameters[position]
+        base = {"plan_argument": i, "arg_index": position, "arg_name": parameter,
+                "field": argument["name"].removeprefix(parameter).removeprefix("."),
+                "name": _identifier(argument["name"], names)}
         kind = argument["kind"]
         if kind == "tensor":
             tensor = TensorArgument.of(argument)

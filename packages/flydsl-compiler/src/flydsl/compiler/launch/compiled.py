@@ -13,6 +13,7 @@ from typing import Any
 
 from flydsl.runtime.launching import Launcher, library_info, remember
 
+from ..plan.entries import is_of_registered_type
 from ..store.artifact import CompiledArtifact
 from .notebook import IRText, compiled_html
 
@@ -118,8 +119,8 @@ class CompiledFunction(Launcher):
 
         if not self.artifact.metadata.get("storable", True):
             raise NotImplementedError(f"{self.artifact.name}: functions with module initialisers cannot be exported")
-        if self._converters:
-            raise NotImplementedError(f"{self.artifact.name}: arguments with Python conversions cannot be exported")
+        if any(map(is_of_registered_type, self._converters)):
+            raise NotImplementedError(f"{self.artifact.name}: arguments of registered Python types cannot be exported")
         export_to_c(self.artifact, file_path, file_name, function_prefix)
 
 

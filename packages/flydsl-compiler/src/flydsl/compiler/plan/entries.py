@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ..specialization.container_argument import ContainerArg
 from ..specialization.signature import is_stream
 
-__all__ = ["converters", "plan_entries", "positions"]
+__all__ = ["converters", "is_of_registered_type", "plan_entries", "positions"]
 
 _SLOT_TYPES = {
     ctypes.c_bool: "i1", ctypes.c_int8: "i8", ctypes.c_int16: "i16", ctypes.c_int32: "i32", ctypes.c_int64: "i64",
@@ -47,6 +50,9 @@ def plan_entries(name: str, argument: Any, annotation: Any) -> list[dict[str, An
     """
     if isinstance(argument, ContainerArg):
         return argument.each(lambda key, part: plan_entries(f"{name}[{key!r}]", part, None))
+    if hasattr(argument, "__dsl_runtime_fields__"):
+        fields = argument.__dsl_runtime_fields__().items()
+        return [entry for field, part in fields for entry in plan_entries(f"{name}.{field}", part, None)]
     if hasattr(argument, "plan_entry"):
         return [argument.plan_entry(name)]
     if is_stream(annotation) or is_stream(type(argument)):
@@ -89,26 +95,39 @@ def converters(runtime: list[tuple[str, Any, Any]]) -> list[Callable[[Any], Any]
     return [c for name, argument, annotation in runtime for c in _converters(name, argument, annotation)]
 
 
+def is_of_registered_type(converter: Callable[[Any], Any] | None) -> bool:
+    """Whether Python code of the argument's own type makes the value, which no other caller can run."""
+    while isinstance(converter, _Part):
+        converter = converter.convert
+    return converter is not None
+
+
 def _converters(name: str, argument: Any, annotation: Any) -> list[Callable[[Any], Any] | None]:
     if isinstance(argument, ContainerArg):
-        return argument.each(lambda key, part: [_entry(argument, key, c)
+        return argument.each(lambda key, part: [_Part(functools.partial(argument.entry, key=key), c)
                                                 for c in _converters(f"{name}[{key!r}]", part, None)])
+    if hasattr(argument, "__dsl_runtime_fields__"):
+        fields = argument.__dsl_runtime_fields__().items()
+        return [_Part(operator.attrgetter(field), c)
+                for field, part in fields for c in _converters(f"{name}.{field}", part, None)]
     if _is_simple(argument, annotation):
         return [None]
-    return [_converter(slot, fill) for slot, fill in _abi(name, argument)]
+    return [functools.partial(_converted, slot, fill) for slot, fill in _abi(name, argument)]
 
 
-def _entry(container: ContainerArg, key: Any, convert: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
-    """Takes an entry of a container, and converts that."""
-    if convert is None:
-        return lambda value: container.entry(value, key)
-    return lambda value: convert(container.entry(value, key))
+@dataclass(frozen=True)
+class _Part:
+    """Takes an entry of a container or a field of a struct, and converts that."""
+
+    get: Callable[[Any], Any]
+    convert: Callable[[Any], Any] | None
+
+    def __call__(self, value: Any) -> Any:
+        part = self.get(value)
+        return part if self.convert is None else self.convert(part)
 
 
-def _converter(slot: Any, fill: Any) -> Callable[[Any], Any]:
-    def convert(value: Any) -> Any:
-        storage = slot()
-        fill(value, storage)
-        return storage.value
-
-    return convert
+def _converted(slot: Any, fill: Any, value: Any) -> Any:
+    storage = slot()
+    fill(value, storage)
+    return storage.value
