@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import warnings
 from collections.abc import Callable, Iterator
@@ -44,6 +45,18 @@ def test_config_round_trip() -> None:
     assert config.compiler_opts() == {"waves_per_eu": 2}
     with pytest.raises(TypeError, match="maxnreg"):
         Config(maxnreg=3)
+
+
+def test_policies_have_positions_as_published() -> None:
+    signature = inspect.signature(autotune)
+    published = ("configs", "key", "warmup", "rep", "prune_configs_by", "reset_to_zero", "restore_value", "pre_hook",
+                 "post_hook", "do_bench", "default", "artifact_name", "validate_hook", "select_config")
+    positional = {name: p.default for name, p in signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD}
+    assert tuple(positional) == published and (positional["warmup"], positional["rep"]) == (5, 25)
+    tuner = autotune([Config(tile=1)], ["n"], 2, 3, None, ["x"])(lambda x, tile, n: None)
+    assert (tuner.keys, tuner.warmup, tuner.rep, tuner.reset_to_zero) == (["n"], 2, 3, ["x"])
+    with pytest.raises(TypeError, match="warm_up"):
+        autotune([Config(tile=1)], warm_up=3)
 
 
 def test_picks_the_best_and_remembers_it(capsys: pytest.CaptureFixture[str]) -> None:

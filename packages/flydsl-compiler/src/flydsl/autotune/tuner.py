@@ -431,7 +431,9 @@ class _BoundAutotuner:
         return self.__func__.resolve_config(self.__self__, *args, **kwargs)
 
 
-def autotune(configs: Any, key: Sequence[str] | None = None, **options: Any) -> Callable[[Any], Autotuner]:
+def autotune(
+    configs: Any, key: Sequence[str] | None = None, *policy: Any, **options: Any
+) -> Callable[[Any], Autotuner]:
     """Decorator of a ``@flyc.jit`` function that picks one of several configurations per call.
 
     Args:
@@ -450,4 +452,11 @@ def autotune(configs: Any, key: Sequence[str] | None = None, **options: Any) -> 
             not at all (for example when a workspace has other contents).
         select_config: chooses among the measured ``(config, time)``; default: the least time.
     """
-    return lambda fn: Autotuner(fn, configs, key, **options)
+    inspect.signature(autotune).bind(configs, key, *policy, **options)  # a wrong option is an error at its own line
+    return lambda fn: Autotuner(fn, configs, key, *policy, **options)
+
+
+# What the tuner takes, but for the function.
+autotune.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    list(inspect.signature(Autotuner).parameters.values())[1:]
+)
