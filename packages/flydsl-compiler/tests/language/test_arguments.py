@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import flydsl.compiler as flyc
+import flydsl.expr as fx
 from flydsl.runtime import DeviceArray
 from flydsl.tracing.diagnostics import DSLCompileError
 
@@ -551,3 +552,27 @@ def run(P: fx.Tensor, X: fx.Tensor):
     np.testing.assert_array_equal(np.flatnonzero(x == 1), [3])
     entries = module.run.last_compiled.artifact.plan["args"]
     assert [e.get("addresses", False) for e in entries[:2]] == [False, False]
+
+
+@pytest.mark.parametrize("wrap", ["from_dlpack", "from_torch_tensor", "from_c_void_p"])
+@pytest.mark.parametrize(
+    "align, error", [(0, ValueError), (-4, ValueError), (6, ValueError), (True, TypeError), (8.0, TypeError),
+                     ("8", TypeError)],
+)
+def test_alignments_that_no_element_can_have(wrap: str, align: Any, error: type[Exception]) -> None:
+    """An alignment is promised as it was said or refused where it was said; 0 was taken for none."""
+    data = np.zeros(8, np.float32)
+    arguments = (fx.Float32, data.ctypes.data) if wrap == "from_c_void_p" else (data,)
+    with pytest.raises(error, match="assumed_align"):
+        getattr(flyc, wrap)(*arguments, assumed_align=align)
+    assert getattr(flyc, wrap)(*arguments, assumed_align=np.int64(8)).alignment == 8
+
+
+@pytest.mark.parametrize(
+    "element, address, message",
+    [(int, 0, "numeric class"), (fx.Float32.width, 0, "numeric class"), (fx.Float32, "0x10", "an address"),
+     (fx.Float32, 16.0, "an address"), (fx.Float32, -1, "64 bits"), (fx.Float32, 1 << 64, "64 bits")],
+)
+def test_what_is_no_address(element: Any, address: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        flyc.from_c_void_p(element, address)

@@ -74,6 +74,20 @@ def _power_of_two(value: int) -> bool:
     return isinstance(value, int) and value > 0 and value & (value - 1) == 0
 
 
+def _checked_alignment(assumed: int | None, element_bytes: int) -> int:
+    """The alignment in bytes that the compiler may rely on; the element's if nothing more is ``assumed``."""
+    if assumed is None:
+        return element_bytes
+    if isinstance(assumed, bool) or not hasattr(assumed, "__index__"):
+        raise TypeError(f"assumed_align must be a number of bytes, got {assumed!r}")
+    alignment = operator.index(assumed)
+    if alignment <= 0 or alignment % element_bytes:
+        raise ValueError(
+            f"assumed_align must be a positive multiple of the element size of {element_bytes} bytes, got {alignment}"
+        )
+    return alignment
+
+
 class MemRefJitArg:
     """A tensor argument: element type, encoded extents and strides, alignment.
 
@@ -100,7 +114,7 @@ class MemRefJitArg:
             raise ValueError(
                 "zero-dimensional tensors cannot be kernel arguments; pass a scalar or a tensor of shape (1,)"
             )
-        self.alignment = assumed_align or max(1, dtype_bits(self.dtype) // 8)
+        self.alignment = _checked_alignment(assumed_align, max(1, dtype_bits(self.dtype) // 8))
         self.use_32bit_stride = use_32bit_stride
         self._runtime_key: Any = None
         self._shape, self._stride = list(self.real_shape), list(self.real_stride)
@@ -245,21 +259,38 @@ class TorchTensorJitArg(MemRefJitArg):
         super().__init__(tensor, assumed_align, use_32bit_stride, dynamic_layout)
 
 
+def _address(pointer: Any) -> int | None:
+    """The number of an address; None is the null pointer."""
+    value = pointer.value if isinstance(pointer, ctypes.c_void_p) else pointer
+    if value is None:
+        return None
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"an address must be an int, a ctypes.c_void_p or None, got {pointer!r:.60}")
+    number = operator.index(value)
+    if not 0 <= number < 1 << 64:
+        raise ValueError(f"an address has 64 bits, got {number}")
+    return number
+
+
 class PointerJitArg:
     """A raw address with an element type."""
 
     def __init__(
         self, element_type: Any, pointer: Any, address_space: Any = None, assumed_align: int | None = None
     ) -> None:
-        self.element_type = element_type
-        self.pointer = getattr(pointer, "value", pointer) if isinstance(pointer, ctypes.c_void_p) else pointer
+        self.element_type: Any = element_type
+        width = getattr(element_type, "width", None) if isinstance(element_type, type) else None
+        if not isinstance(width, int):
+            raise TypeError(f"the element type of a pointer must be a numeric class, for example fx.Float32, "
+                            f"got {element_type!r}")
+        self.pointer = _address(pointer)
         self.address_space = address_space
-        self.alignment = assumed_align or max(1, -(-getattr(element_type, "width", 8) // 8))
+        self.alignment = _checked_alignment(assumed_align, -(-width // 8))
 
     @property
     def element_class(self) -> Any:
-        """Numeric class of the element, for an address that was given one."""
-        return self.element_type if hasattr(self.element_type, "ir_type") else None
+        """Numeric class of the element."""
+        return self.element_type
 
     @property
     def __flydsl_runtime_arg__(self) -> Any:
