@@ -91,15 +91,15 @@ class CompiledFunction(Launcher):
         """Write a file that `flydsl.runtime.load_artifact` launches without the compiler.
 
         Raises:
-            NotImplementedError: an argument type converts its values in Python, which a file cannot hold.
+            NotImplementedError: an argument is read by Python code, which a file cannot hold.
             OSError: the file cannot be written.
         """
         if not self.artifact.metadata.get("storable", True):
             raise NotImplementedError(f"{self.artifact.name}: linked bitcode or module initialisers cannot be saved")
         if self._converters:
             raise NotImplementedError(
-                f"{self.artifact.name}: an artifact with arguments of registered Python types cannot be saved; "
-                "pass their numbers and pointers as separate arguments"
+                f"{self.artifact.name}: an artifact with structs, containers or registered Python types cannot be "
+                "saved; pass their numbers and pointers as separate arguments"
             )
         # What is shipped does not show the source.
         return dataclasses.replace(self.artifact, source=b"").save(path)
