@@ -25,11 +25,18 @@ def test_scalars_of_every_lane(run: Any, capfd: pytest.CaptureFixture[str]) -> N
         ("fx.printf('{} {}', fx.Int64(t) << 40, fx.Float64(X[t]))", f"{3 << 40} 3.00"),
         ("fx.printf('{}', X[t].to(fx.Float16))", "3.00"),
         ("fx.printf(X[t], t, format_str='x {} t {}')", "x 3.00 t 3"),
+        ("fx.printf(X[t], t, format_str='')", "3.00 3"),
+        ("fx.printf(X[t], t, format_str=None)", "3.00 3"),
     ],
 )
 def test_forms(run: Any, capfd: pytest.CaptureFixture[str], call: str, text: str) -> None:
     run(f"if t == 3:\n    {call}")
     assert capfd.readouterr().out == text + "\n"
+
+
+def test_a_format_is_a_string(run: Any) -> None:
+    with pytest.raises(TypeError, match="a format is a string, got 5"):
+        run("fx.printf(t, format_str=5)")
 
 
 def test_inside_loops_and_several_workgroups(load: Any, device: None, capfd: pytest.CaptureFixture[str]) -> None:

@@ -13,9 +13,6 @@ from flydsl._mlir import ir
 from flydsl.tracing.ambient import tracing_option
 from flydsl.tracing.lazy import arith, math, vector
 
-UNSET: Any = object()
-
-
 # --------------------------------------------------------------------------- operations
 
 

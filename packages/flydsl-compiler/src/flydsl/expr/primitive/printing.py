@@ -12,7 +12,6 @@ from flydsl.tracing.ambient import made_of_unknown
 from flydsl.tracing.lazy import protocol
 from flydsl.tracing.locations import dsl_loc_tracing
 
-from .._emit import UNSET
 from .._lanes import numel
 from .._vector import Vector
 from ..numeric import Float32, Float64, Int32, Int64, Numeric, NumericMeta
@@ -137,8 +136,9 @@ def _in_kernel() -> bool:
 
 
 @dsl_loc_tracing
-def printf(*args: Any, format_str: Any = UNSET) -> None:
-    """Print at run time. ``printf(fmt, *args)`` with ``{}`` placeholders; without a format, the values.
+def printf(*args: Any, format_str: str | None = None) -> None:
+    """Print at run time. ``printf(fmt, *args)`` with ``{}`` placeholders; without a format or with an empty one, the
+    values.
 
     In kernels a placeholder may have a format: ``{:.3f}``, ``{:6d}``, ``{:08x}`` (width, precision, sign, ``0``,
     ``#``, ``<`` and the types d, x, X, o, f, e, E, g, G). Strings, types and Python numbers are substituted while
@@ -146,13 +146,14 @@ def printf(*args: Any, format_str: Any = UNSET) -> None:
 
     Raises:
         ValueError: more or fewer placeholders than arguments, a format that the value does not take, a tensor whose
-            shape is only known at run time.
+            shape is only known at run time. TypeError: a format that is no string.
     """
-    if format_str is UNSET:
-        if args and isinstance(args[0], str):
-            format_str, args = args[0], args[1:]
-        else:
-            format_str = " ".join(["{}"] * len(args))
+    if format_str is None and args and isinstance(args[0], str):
+        format_str, args = args[0], args[1:]
+    if not isinstance(format_str, str | None):
+        raise TypeError(f"printf: a format is a string, got {format_str!r:.60}")
+    if not format_str:
+        format_str = " ".join(["{}"] * len(args))
     if "?" in format_str and made_of_unknown():
         raise ValueError(f"printf: {format_str!r} was made while tracing, when a run-time value has no text: write "
                          "{} and pass the value, printf('n is {}', n) for printf(f'n is {n}')")
