@@ -158,7 +158,7 @@ def Fly_TiledMmaPartitionOp : Fly_PureOp<"tiled_mma.partition"> {
                        Fly_TensorLike:$input, Fly_IntTupleType:$coord);
   let results = (outs Fly_TensorLike:$result);
   let assemblyFormat = [{
-    `(` $operand_id `,` $tiled_mma `,` $input `,` $coord `)` attr-dict `:`
+    `(` custom<MmaOperand>($operand_id) `,` $tiled_mma `,` $input `,` $coord `)` attr-dict `:`
     functional-type(operands, results)
   }];
 }
@@ -188,7 +188,7 @@ def Fly_MmaMakeFragmentOp : Fly_PureOp<"mma.make_fragment"> {
                        Fly_MemRefType:$input, OptionalAttr<I32Attr>:$stages);
   let results = (outs Fly_MemRefType:$result);
   let assemblyFormat = [{
-    `(` $operand_id `,` $tiled_mma `,` $input (`,` `stages` `=` $stages^)? `)` attr-dict `:`
+    `(` custom<MmaOperand>($operand_id) `,` $tiled_mma `,` $input (`,` `stages` `=` $stages^)? `)` attr-dict `:`
     functional-type(operands, results)
   }];
 }

@@ -21,6 +21,10 @@ ParseResult parseTraversalLayout(OpAsmParser &parser,
                                  std::optional<OpAsmParser::UnresolvedOperand> &layout);
 void printTraversalLayout(OpAsmPrinter &printer, Operation *op, Value layout);
 
+/// The keyword of an operand of a matrix instruction, with no space before it.
+ParseResult parseMmaOperand(OpAsmParser &parser, MmaOperandAttr &operand);
+void printMmaOperand(OpAsmPrinter &printer, Operation *op, MmaOperandAttr operand);
+
 /// A memref type without its `!fly.memref`, or the full text of a memref or pointer type.
 ParseResult parseStrippedMemRef(OpAsmParser &parser, Type &type);
 void printStrippedMemRef(OpAsmPrinter &printer, Operation *op, Type type);

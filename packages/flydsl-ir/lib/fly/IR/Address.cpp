@@ -11,8 +11,6 @@
 
 using namespace mlir;
 
-static constexpr unsigned kLdsAddressSpace = 3;
-
 Value fly::applySwizzle(OpBuilder &builder, Location loc, Value address, SwizzleAttr swizzle) {
   if (!swizzle || swizzle.isTrivial())
     return address;
@@ -31,9 +29,7 @@ Value fly::applySwizzleToPointer(OpBuilder &builder, Location loc, Value pointer
                                  SwizzleAttr swizzle) {
   if (!swizzle || swizzle.isTrivial())
     return pointer;
-  auto space = cast<LLVM::LLVMPointerType>(pointer.getType()).getAddressSpace();
-  Type type = builder.getIntegerType(space == kLdsAddressSpace ? 32 : 64);
-  Value address = LLVM::PtrToIntOp::create(builder, loc, type, pointer);
+  Value address = LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(), pointer);
   Value moved = applySwizzle(builder, loc, address, swizzle);
   return LLVM::IntToPtrOp::create(builder, loc, pointer.getType(), moved);
 }

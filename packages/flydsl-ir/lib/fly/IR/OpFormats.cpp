@@ -42,6 +42,18 @@ void mlir::fly::printTraversalLayout(OpAsmPrinter &printer, Operation *, Value l
     printer << " traversalLayout = " << layout;
 }
 
+ParseResult mlir::fly::parseMmaOperand(OpAsmParser &parser, MmaOperandAttr &operand) {
+  FailureOr<MmaOperand> parsed = FieldParser<MmaOperand>::parse(parser);
+  if (failed(parsed))
+    return failure();
+  operand = MmaOperandAttr::get(parser.getContext(), *parsed);
+  return success();
+}
+
+void mlir::fly::printMmaOperand(OpAsmPrinter &printer, Operation *, MmaOperandAttr operand) {
+  printer << stringifyMmaOperand(operand.getValue());
+}
+
 ParseResult mlir::fly::parseStrippedMemRef(OpAsmParser &parser, Type &type) {
   SMLoc loc = parser.getCurrentLocation();
   OptionalParseResult full = parser.parseOptionalType(type);

@@ -77,10 +77,10 @@ func.func @products(%a: !fma, %x: !one, %v: f32, %l: !fly.layout<(4,8):(8,1)>) {
 }
 
 // CHECK-LABEL: func.func @partitions(
-// CHECK: fly.tiled_mma.partition({{ ?}}b, %{{.*}}, %{{.*}}, %{{.*}}) : (
+// CHECK: fly.tiled_mma.partition(b, %{{.*}}, %{{.*}}, %{{.*}}) : (
 // CHECK: fly.tiled_mma.partition_shape(%{{.*}}, %{{.*}}) {operand_id = #fly<mma_operand a>} : (
-// CHECK: fly.mma.make_fragment({{ ?}}b, %{{.*}}, %{{.*}}) : (
-// CHECK: fly.mma.make_fragment({{ ?}}b, %{{.*}}, %{{.*}}, stages = 3) : (
+// CHECK: fly.mma.make_fragment(b, %{{.*}}, %{{.*}}) : (
+// CHECK: fly.mma.make_fragment(b, %{{.*}}, %{{.*}}, stages = 3) : (
 func.func @partitions(%t: !tiled, %m: !fly.memref<f32, global, (8,6):(6,1)>, %i: !fly.int_tuple<?>, %s: !fly.int_tuple<(8,6)>) {
   %p = fly.tiled_mma.partition(b, %t, %m, %i) : (!tiled, !fly.memref<f32, global, (8,6):(6,1)>, !fly.int_tuple<?>) -> !fly.memref<f32, global, (1,4,6):(0,12,1)>
   %q = fly.tiled_mma.partition_shape(%t, %s) {operand_id = #fly<mma_operand a>} : (!tiled, !fly.int_tuple<(8,6)>) -> !fly.int_tuple<(1,2,6)>

@@ -3,10 +3,10 @@
 // A swizzled vector load: the alignment is limited by the swizzle.
 gpu.module @m {
   // CHECK-LABEL: gpu.func @swizzled
-  // LDS addresses have 32 bits.
-  // CHECK-DAG: %[[MASK:.*]] = arith.constant 896 : i32
-  // CHECK-DAG: %[[SHIFT:.*]] = arith.constant 3 : i32
-  // CHECK: %[[A:.*]] = llvm.ptrtoint %{{.*}} : !llvm.ptr<3> to i32
+  // LLVM narrows the address to the 32 bits of LDS.
+  // CHECK-DAG: %[[MASK:.*]] = arith.constant 896 : i64
+  // CHECK-DAG: %[[SHIFT:.*]] = arith.constant 3 : i64
+  // CHECK: %[[A:.*]] = llvm.ptrtoint %{{.*}} : !llvm.ptr<3> to i64
   // CHECK: %[[B:.*]] = arith.andi %[[A]], %[[MASK]]
   // CHECK: %[[C:.*]] = arith.shrui %[[B]], %[[SHIFT]]
   // CHECK: %[[D:.*]] = arith.xori %[[A]], %[[C]]
