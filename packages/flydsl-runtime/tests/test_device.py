@@ -68,13 +68,13 @@ def test_agent_enumerator(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*_: Any, **__: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess([], 0, stdout="gfx000\ngfx942:sramecc+:xnack-\n\nGFX1100\n")
 
-    monkeypatch.setattr(device.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     assert device._enumerated_archs() == ("gfx942", "gfx1100")
 
     def fail(*_: Any, **__: Any) -> None:
         raise FileNotFoundError("rocm_agent_enumerator")
 
-    monkeypatch.setattr(device.subprocess, "run", fail)
+    monkeypatch.setattr(subprocess, "run", fail)
     assert device._enumerated_archs() == ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import subprocess
 import sys
@@ -322,5 +323,44 @@ def test_stage_label() -> None:
 
 
 def test_imports_stay_light() -> None:
-    code = "import sys, flydsl.compiler; assert 'flydsl._mlir' not in sys.modules and 'numpy' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    """What few programs need is imported when it is used: each costs a share of the budget of every start."""
+    code = "import sys; before = set(sys.modules); import flydsl.compiler; print(*set(sys.modules) - before)"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert "flydsl.compiler.jit_function" in loaded
+    assert not {"flydsl._mlir", "numpy", "html", "subprocess", "tempfile"} & set(loaded)
+
+
+STRAIGHT = """
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+@flyc.kernel
+def k(n: fx.Int32):
+    pass
+
+@flyc.jit
+def run(n: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+    k(n).launch(grid=(n * 2,), block=64, stream=stream)
+"""
+
+
+def test_straight_code_is_rewritten_when_it_is_traced(load: Any) -> None:
+    """A call that the disk cache answers does without; what may be rejected is rewritten at its definition."""
+    assert load(SOURCE.replace("    k(n, c)", "    if n > 0:\n        k(n, c)")).run._rewritten is not None
+    first = load(STRAIGHT)
+    second = load_again(first)
+    assert first.run._rewritten is None
+    first.run(4)
+    assert first.run._rewritten is not None
+    second.run(4)
+    assert second.run.cache_info().hits == 1 and second.run._rewritten is None
+
+
+def test_a_function_is_what_it_was_when_it_was_defined(load: Any) -> None:
+    """Its file may change before its first call."""
+    module = load(STRAIGHT)
+    Path(module.__file__).write_text("\n\n" + STRAIGHT.replace("n * 2", "n * 5"))
+    linecache.checkcache()
+    module.run(4)
+    traced = module.run.last_compiled.source_ir
+    assert "arith.constant 2 : i32" in traced and "arith.constant 5 : i32" not in traced

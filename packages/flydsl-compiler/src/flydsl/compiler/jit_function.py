@@ -19,7 +19,7 @@ from flydsl.tracing.protocol import cache_signature
 from flydsl.utils import env
 
 from .backends import get_backend
-from .frontend.ast_rewriter import ASTRewriter
+from .frontend.ast_rewriter import ASTRewriter, Source, provide_helpers
 from .launch.compiled import CompiledFunction
 from .launch.dispatch import FastPath
 from .passes.lowered import LoweredModules
@@ -69,7 +69,6 @@ class JitFunction:
     """A function decorated with ``@flyc.jit``.
 
     Attributes:
-        func: the rewritten function.
         compile_hints: hints of every call of this function; may be assigned and changed.
     """
 
@@ -79,7 +78,9 @@ class JitFunction:
     def __init__(self, func: Callable[..., Any]) -> None:
         install_excepthook()
         self._original = FunctionSnapshot.of(func)
-        self.func = ASTRewriter.transform(func)
+        self._source = Source.of(func)
+        provide_helpers(func)
+        self._rewritten: Callable[..., Any] | None = None
         self.compile_hints: dict[str, Any] = {}
         self._parameters: Parameters | None = None
         self._compiled: dict[Any, CompiledFunction] = {}
@@ -95,9 +96,23 @@ class JitFunction:
         self._processors: dict[int, list[Any]] = {}
         self._last: tuple[Any, CompiledFunction] | None = None
         self._base: JitFunction | None = None  # of a variant with other hints: what it was made from
-        self.__wrapped__ = self.func
+        self.__wrapped__ = func
         for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
             setattr(self, attribute, getattr(func, attribute, None))
+        if not self._original.straight:
+            self._rewrite()  # what cannot be lowered is rejected at its definition
+
+    def _rewrite(self) -> Callable[..., Any]:
+        with self._lock:
+            if self._rewritten is None:
+                self._rewritten = ASTRewriter.transform(self._original.function, source=self._source)
+            return self._rewritten
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The rewritten function. One without control flow, in which nothing can be rejected, is rewritten when it is
+        first traced: a call that a prebuilt or cached artifact answers never needs it."""
+        return self._rewritten or self._rewrite()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else BoundJitFunction(self, instance)
@@ -106,10 +121,10 @@ class JitFunction:
         if self._parameters is None:
             from flydsl.tracing.diagnostics import warn_invalid_annotations
 
-            parameters = Parameters(self.func)
+            parameters = Parameters(self._original.function)
             odd = parameters.odd_annotations()
             if odd:
-                warn_invalid_annotations(self.func.__name__, odd)
+                warn_invalid_annotations(self.__name__, odd)
             self._parameters = parameters
         return self._parameters
 
@@ -334,7 +349,7 @@ class JitFunction:
         name = digest_of(toolchain_fingerprint(backend), identity)
         key = f"{root}/{name}"
         if key not in self._managers:
-            self._managers[key] = JitCacheManager(root, self.func.__name__, name)
+            self._managers[key] = JitCacheManager(root, self.__name__, name)
         return self._managers[key]
 
     @property
@@ -366,7 +381,7 @@ class JitFunction:
             artifact = manager.load(digest) or self._load_without_lines(call)
             if artifact is None and env.runtime.run_only:
                 raise RuntimeError(
-                    f"FLYDSL_RUNTIME_RUN_ONLY is set and {self.func.__name__} (manager key {self.manager_key}, key "
+                    f"FLYDSL_RUNTIME_RUN_ONLY is set and {self.__name__} (manager key {self.manager_key}, key "
                     f"{digest[:16]}) is "
                     f"not in {manager.directory} ({'exists' if manager.directory.is_dir() else 'does not exist'})"
                 )

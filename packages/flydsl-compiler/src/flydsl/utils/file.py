@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -18,6 +17,8 @@ def atomic_write(path: str | os.PathLike[str], *, mode: str = "w", encoding: str
 
     Readers see the old file or the whole new one. On any failure the temporary file is removed.
     """
+    import tempfile  # with the compressors and the random numbers that it brings, an import of its own
+
     target = Path(path)
     fd, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
     try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from functools import lru_cache
 from pathlib import Path
 
@@ -134,6 +133,8 @@ def _kfd_archs() -> tuple[str, ...]:
 
 
 def _enumerated_archs() -> tuple[str, ...]:
+    import subprocess  # where there is no ROCm, nothing needs it
+
     try:
         output = subprocess.run(
             ["rocm_agent_enumerator", "-name"],

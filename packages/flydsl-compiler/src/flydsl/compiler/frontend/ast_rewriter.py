@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import inspect
 import textwrap
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
@@ -124,28 +126,50 @@ def _collect_assigned_vars(
     return [name for name in BlockWrites(nodes, active).names if name in active]
 
 
-def _source_of(function: Callable[..., Any]) -> tuple[ast.FunctionDef, str, int]:
-    try:
-        lines, first = inspect.getsourcelines(function)
-    except (OSError, TypeError) as error:
-        name = getattr(function, "__qualname__", repr(function))
-        raise OSError(
-            f"could not get source code of {name}: a traced function needs its source. Put it in a file, or register "
-            f"the "
-            "text with linecache.cache before exec (notebooks do this by themselves)."
-        ) from error
-    text = "".join(lines)
-    indented = text[:1] in (" ", "\t")
-    # Parsed where it stands in its file, so that no position has to be moved: empty lines before it, and a block around
-    # a function that is indented.
-    before = "\n" * (first - 2) + "if 1:\n" if indented else "\n" * (first - 1)
-    node = ast.parse(before + text).body[0]
-    if indented and isinstance(node, ast.If):
-        node = node.body[0]
-        if first == 1:
-            ast.increment_lineno(node, -1)
-    assert isinstance(node, ast.FunctionDef), "only plain `def` functions can be traced (no lambda, no async def)"
-    return node, textwrap.dedent(text), first
+@dataclass(frozen=True)
+class Source:
+    """Where a function is written, as it was when the function was defined: its file may change before it is rewritten.
+
+    Attributes:
+        file_lines: of the whole file.
+    """
+
+    file_lines: list[str]
+    first_line: int
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Source:
+        """The source of a function; OSError where there is none."""
+        try:
+            lines, before = inspect.findsource(inspect.unwrap(function))
+        except (OSError, TypeError) as error:
+            name = getattr(function, "__qualname__", repr(function))
+            raise OSError(
+                f"could not get source code of {name}: a traced function needs its source. Put it in a file, or "
+                "register the text with linecache.cache before exec (notebooks do this by themselves)."
+            ) from error
+        return cls(lines, before + 1)
+
+    @functools.cached_property
+    def text(self) -> str:
+        """Of the function alone."""
+        return "".join(inspect.getblock(self.file_lines[self.first_line - 1 :]))
+
+    def parsed(self) -> ast.FunctionDef:
+        """The syntax tree, with the positions of the file.
+
+        Parsed where it stands in its file, so that no position has to be moved: empty lines before it, and a block
+        around a function that is indented.
+        """
+        indented = self.text[:1] in (" ", "\t")
+        before = "\n" * (self.first_line - 2) + "if 1:\n" if indented else "\n" * (self.first_line - 1)
+        node = ast.parse(before + self.text).body[0]
+        if indented and isinstance(node, ast.If):
+            node = node.body[0]
+            if self.first_line == 1:
+                ast.increment_lineno(node, -1)
+        assert isinstance(node, ast.FunctionDef), "only plain `def` functions can be traced (no lambda, no async def)"
+        return node
 
 
 def _find_code(code: CodeType, name: str) -> CodeType | None:
@@ -159,15 +183,22 @@ def _find_code(code: CodeType, name: str) -> CodeType | None:
     return None
 
 
+def provide_helpers(function: Any) -> None:
+    """Put what rewritten code calls where a function finds its globals."""
+    for name, helper in _HELPERS.items():
+        function.__globals__.setdefault(name, helper)
+
+
 class ASTRewriter:
     """Entry point of the rewriter."""
 
     @classmethod
-    def transform(cls, f: Any, *, kernel: bool = False) -> Any:
+    def transform(cls, f: Any, *, kernel: bool = False, source: Source | None = None) -> Any:
         """Rewrite a function in place and return it (or a new function when its closure shrank).
 
         Args:
             kernel: the function is a kernel body, which returns no value.
+            source: of the function; default: what its file has now.
 
         Raises:
             DSLSyntaxError: a statement that cannot be lowered, with file, line and column.
@@ -176,16 +207,16 @@ class ASTRewriter:
         function: FunctionType = getattr(f, "__func__", f)
         if getattr(function, "__fly_rewritten__", False):
             return f
-        node, text, _ = _source_of(function)
-        original = function.__code__
-        code = _compile(node, function, kernel, suspends="yield" in text)
+        source = source or Source.of(function)
+        node, original = source.parsed(), function.__code__
+        code = _compile(node, function, kernel, suspends="yield" in source.text)
         if env.debug.ast_diff:
             diff = difflib.unified_diff(
-                text.splitlines(), ast.unparse(node).splitlines(), "original", "rewritten", lineterm=""
+                textwrap.dedent(source.text).splitlines(), ast.unparse(node).splitlines(), "original", "rewritten",
+                lineterm="",
             )
             log().info("%s\n%s", function.__qualname__, "\n".join(diff))
-        for name, helper in _HELPERS.items():
-            function.__globals__.setdefault(name, helper)
+        provide_helpers(function)
         if code.co_freevars == function.__code__.co_freevars:
             function.__code__ = code
             result = function

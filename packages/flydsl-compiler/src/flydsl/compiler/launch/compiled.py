@@ -15,7 +15,6 @@ from flydsl.runtime.launching import Launcher, library_info, remember
 
 from ..plan.entries import is_of_registered_type
 from ..store.artifact import CompiledArtifact
-from .notebook import IRText, compiled_html
 
 __all__ = ["CompiledFunction"]
 
@@ -71,10 +70,14 @@ class CompiledFunction(Launcher):
     @property
     def source_ir(self) -> str:
         """Text of the IR as it was traced, before any pass; a notebook shows it with colours."""
+        from .notebook import IRText
+
         return IRText(self.artifact.source_ir)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the kernels with their registers and memory, the traced IR, the machine code."""
+        from .notebook import compiled_html
+
         return compiled_html(self.artifact)
 
     def load_timed(self) -> float:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +65,8 @@ def generate_externally(
     Raises:
         ExternalLLVMError: names the command, with what the tool printed.
     """
+    import tempfile  # not needed where the code generator in process does it
+
     tool = mlir_opt(prefix)
     with tempfile.TemporaryDirectory() as scratch:
         folder = directory or Path(scratch)
@@ -82,6 +82,8 @@ def generate_externally(
 
 
 def _run(command: list[str], prefix: Path) -> None:
+    import subprocess
+
     environment = dict(os.environ)
     for variable, folder in (("LD_LIBRARY_PATH", "lib"), ("PATH", "bin")):
         environment[variable] = os.pathsep.join(filter(None, [str(prefix / folder), environment.get(variable, "")]))

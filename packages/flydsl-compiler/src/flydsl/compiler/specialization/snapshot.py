@@ -7,6 +7,7 @@ import dis
 import functools
 import hashlib
 import importlib
+import inspect
 import re
 import sys
 import types
@@ -145,6 +146,8 @@ _DYNAMIC_GLOBALS = frozenset({"globals", "eval", "exec"})
 _DYNAMIC_ACCESS = _DYNAMIC_GLOBALS | {"getattr", "vars", "__dict__", "attrgetter"}
 _IMPORT_NAME, _LOAD_CONST = dis.opmap["IMPORT_NAME"], dis.opmap["LOAD_CONST"]
 _SKIPPED = {dis.EXTENDED_ARG, dis.opmap.get("CACHE")}
+_JUMPS = frozenset(code for code in (*dis.hasjrel, *dis.hasjabs) if code < 256)
+_SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -245,6 +248,12 @@ class FunctionSnapshot:
     def module(self) -> str:
         """Where the function was defined."""
         return str(self.function.__module__)
+
+    @property
+    def straight(self) -> bool:
+        """Whether the code has neither branch nor loop, and suspends nowhere: each statement runs once, in order."""
+        parts = list(_nested(self.code))
+        return all(_JUMPS.isdisjoint(p.co_code[::2]) and not p.co_flags & _SUSPENDS for p in parts)
 
     def scope(self, watch: list[tuple[Any, ...]]) -> dict[str, Any]:
         """The reached objects by name, as they are now; appends guards of where they were found to ``watch``."""
