@@ -8,10 +8,10 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 import flydsl.runtime as rt
 from flydsl.kernels import ops
-from flydsl.kernels.moe.config import grouped_config
+from flydsl.kernels.moe.config import FORMATS
 from flydsl.kernels.moe.experts import plan_experts
-from flydsl.kernels.moe.halves import dequantised, fp4_table, fp4_to_bf16, fp4_to_half
 from flydsl.kernels.moe.op import MOE
+from flydsl.kernels.parts.halves import dequantised, fp4_table, fp4_to_bf16, fp4_to_half
 from flydsl.kernels.quant.reference import e8m0_to_f32, mxfp4_to_f32
 from flydsl.kernels.target import target
 from flydsl.kernels.testing import Draw, cosine_difference, relative_l2
@@ -191,9 +191,8 @@ def test_fp4_by_byte_permutations_is_exact():
 
 @flyc.kernel
 def _int4_kernel(words, scales, out, quant: fx.Constexpr, scale: fx.Constexpr):
-    config = grouped_config("test", target(), n=64, k=128, dtype="bf16", quant=quant, scale=scale)
     i = fx.thread_idx.x
-    values = dequantised(words[i], scales[i], config)
+    values = dequantised(words[i], FORMATS[quant].b, scales[i], scale, "bf16", target())
     for j in fx.range_constexpr(4):
         out[i * 4 + j] = values[j]
 
