@@ -8,10 +8,10 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 import flydsl.runtime as rt
 from flydsl.kernels import ops
-from flydsl.kernels.moe.config import grouped_config
+from flydsl.kernels.moe.config import FORMATS
 from flydsl.kernels.moe.experts import plan_experts
-from flydsl.kernels.moe.halves import dequantised, fp4_table, fp4_to_bf16, fp4_to_half
 from flydsl.kernels.moe.op import MOE
+from flydsl.kernels.parts.halves import dequantised, fp4_table, fp4_to_bf16, fp4_to_half
 from flydsl.kernels.quant.reference import e8m0_to_f32, mxfp4_to_f32
 from flydsl.kernels.target import target
 from flydsl.kernels.testing import Draw, cosine_difference, relative_l2
@@ -133,6 +133,18 @@ def test_large_blocks_of_weights_that_are_converted(quant, wide, monkeypatch):
         assert all(not launch.lds_conflicts()[1] for launch in profile.launches if "grouped" in launch.kernel)
 
 
+@pytest.mark.parametrize("quant", ["fp8", "a8w4"])
+def test_large_blocks_of_8_bit_rows(quant):
+    """On gfx1250 a tile has twice the k, in the loop and where it is all there is."""
+    scaled_only(quant)
+    x, w1, w2, weights, ids, s1, s2, values = draw(quant, 70, 512, 256, 1, 1)
+    arguments = MOE.arguments(x, w1, w2, weights, ids, quant=quant, w1_scale=s1, w2_scale=s2)
+    config, _ = plan_experts(target(), *arguments)
+    assert config.up.tile_k == config.down.tile_k == 256 or target().arch != "gfx1250"
+    result, exact = run(*arguments)[0], definition(quant, x, values, weights, ids)
+    assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
+
+
 @flyc.kernel
 def _fp4_kernel(words, scales, out, count: fx.Constexpr, dtype: fx.Constexpr):
     i = fx.thread_idx.x
@@ -179,9 +191,8 @@ def test_fp4_by_byte_permutations_is_exact():
 
 @flyc.kernel
 def _int4_kernel(words, scales, out, quant: fx.Constexpr, scale: fx.Constexpr):
-    config = grouped_config("test", target(), n=64, k=128, dtype="bf16", quant=quant, scale=scale)
     i = fx.thread_idx.x
-    values = dequantised(words[i], scales[i], config)
+    values = dequantised(words[i], FORMATS[quant].b, scales[i], scale, "bf16", target())
     for j in fx.range_constexpr(4):
         out[i * 4 + j] = values[j]
 

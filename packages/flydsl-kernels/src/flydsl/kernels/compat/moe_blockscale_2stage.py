@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl.kernels.moe.reduction import compile_moe_reduction
 from flydsl.kernels.target import Target, builder
 
 from .moe_products import MoeGemm2Mode, Row, by_mode, launcher, product_config
+from .moe_reduction import compile_moe_reduction
 
 __all__ = [
     "MoeGemm2Mode", "compile_moe_blockscale_gemm1", "compile_moe_blockscale_gemm2", "compile_moe_blockscale_gemm2_ex",

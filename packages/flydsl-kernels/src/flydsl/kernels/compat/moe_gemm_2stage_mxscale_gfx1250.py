@@ -8,11 +8,11 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.kernels.gemm.config import run
 from flydsl.kernels.host.config import require
-from flydsl.kernels.moe.gfx1250 import grouped_wmma_config, grouped_wmma_kernel
 from flydsl.kernels.target import Target, builder
 from flydsl.kernels.target import target as current
 
 from .moe_gemm_2stage import TWO_STAGE
+from .moe_gemm_a8w4_gfx1250 import grouped_wmma_config, grouped_wmma_kernel
 from .moe_products import Row, by_mode, launcher, product_config
 
 __all__ = ["compile_moe_gemm1", "compile_moe_gemm2", "compile_moe_gemm2_ex", "launch_moe_gemm_a8w4"]

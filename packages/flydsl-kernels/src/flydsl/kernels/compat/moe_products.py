@@ -18,8 +18,9 @@ from flydsl.kernels.host.arrays import allocate
 from flydsl.kernels.host.config import require
 from flydsl.kernels.moe.config import FORMATS, GroupedConfig, grouped_config
 from flydsl.kernels.moe.grouped import launch_grouped
-from flydsl.kernels.moe.reduction import compile_moe_reduction
 from flydsl.kernels.target import Target
+
+from .moe_reduction import compile_moe_reduction
 
 __all__ = ["MoeGemm2Mode", "by_mode", "launch_product", "launcher", "named", "product_config", "tiled"]
 

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import flydsl.compiler as flyc
+import flydsl.expr as fx
 from flydsl.kernels.host.arrays import launch
+from flydsl.kernels.host.config import require
 from flydsl.kernels.moe.gating import route_config
 from flydsl.kernels.moe.sorting import (
     ROUND,
     build_moe_sorting_module,
-    build_softmax_sorting_module,
+    launch_sort,
     shares,
+    sort_config,
     sort_workspace,
 )
-from flydsl.kernels.target import builder, target
+from flydsl.kernels.target import Target, builder, target
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "compile_moe_sorting", "compile_moe_sorting_oneshot_fused", "moe_softmax_sort_flydsl", "moe_sorting_flydsl",
-    "moe_sorting_get_workspace_size",
+    "build_softmax_sorting_module", "compile_moe_sorting", "compile_moe_sorting_oneshot_fused",
+    "moe_softmax_sort_flydsl", "moe_sorting_flydsl", "moe_sorting_get_workspace_size",
 ]
 
 CLEAR_GROUPS = 256  # most workgroups that zero memory
@@ -34,6 +38,33 @@ def compile_moe_sorting(*, num_experts: int, topk: int, max_tokens: int = 128, u
     one, several = (build_moe_sorting_module(num_experts, topk, unit_size, one, has_mask, target=target)
                     for one in (True, False))
     return one, several, several
+
+
+@builder
+def build_softmax_sorting_module(num_experts: int, topk: int, dtype_str: str, block: int = 32, renormalize: bool = True,
+                                 has_mask: bool = False, limited: bool = False, *, target: Target):
+    """Gating by softmax and sorting in one launch, for few tokens: ``launch.config.route.tokens`` and 256 entries at
+    most. ``launch(logits, sorted_ids, sorted_weights, sorted_experts, valid, mask, local_tokens, clear, tokens,
+    clear_chunks, clear_groups, stream=None)``, as :func:`build_moe_sorting_module`.
+
+    Raises:
+        ValueError: an argument is not supported, or a token does not fit a wave.
+    """
+    where = "build_softmax_sorting_module"
+    route = route_config(where, target, num_experts, topk, dtype_str, renormalize=renormalize)
+    require(where, route.lanes <= route.wave, f"{num_experts} experts do not fit the lanes of a wave")
+    config = sort_config(where, target, num_experts, topk, block, mask=has_mask, limited=limited, route=route)
+
+    @flyc.jit
+    def softmax_sorting(logits, sorted_ids, sorted_weights, sorted_experts, valid, mask, local_tokens, clear,
+                        tokens: fx.Int32, clear_chunks: fx.Int32, clear_groups: fx.Int32,
+                        stream: fx.Stream = fx.Stream(None)):
+        tensors = dict(logits=logits, sorted_ids=sorted_ids, sorted_weights=sorted_weights,
+                       sorted_experts=sorted_experts, valid=valid, mask=mask, local_tokens=local_tokens)
+        launch_sort(tensors, tokens, fx.Int32(1), fx.Int32(1), config, stream, (clear, clear_chunks, clear_groups))
+
+    softmax_sorting.config = config  # type: ignore[attr-defined]  # what the launcher was built from, for tools
+    return softmax_sorting
 
 
 compile_moe_sorting_oneshot_fused = build_softmax_sorting_module

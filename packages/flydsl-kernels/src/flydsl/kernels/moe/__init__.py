@@ -3,9 +3,7 @@
 import importlib as _importlib
 from typing import Any as _Any
 
-from .gating import build_route_module, build_topk_gating_softmax_module
-from .reduction import compile_moe_reduction
-from .sorting import build_moe_sorting_module, build_softmax_sorting_module
+from .sorting import build_moe_sorting_module
 
 # Builders and functions with the signatures of older callers, by the modules that they are in.
 _OLDER = {
@@ -19,15 +17,14 @@ _OLDER = {
         "moe_sorted_gemm": "compile_gemm1_a16w4_port compile_gemm1_a4w4_port compile_gemm2_a16w4_port "
                            "compile_gemm2_a4w4_port flydsl_a16w4_gemm1 flydsl_a16w4_gemm2 flydsl_mxfp4_gemm1 "
                            "flydsl_mxfp4_gemm2 gemm1_grid",
-        "moe_sorting": "compile_moe_sorting compile_moe_sorting_oneshot_fused moe_softmax_sort_flydsl "
-                       "moe_sorting_flydsl moe_sorting_get_workspace_size",
+        "moe_gating": "build_route_module build_topk_gating_softmax_module",
+        "moe_reduction": "compile_moe_reduction",
+        "moe_sorting": "build_softmax_sorting_module compile_moe_sorting compile_moe_sorting_oneshot_fused "
+                       "moe_softmax_sort_flydsl moe_sorting_flydsl moe_sorting_get_workspace_size",
     }.items() for name in names.split()
 }
 
-__all__ = [
-    *_OLDER, "build_moe_sorting_module", "build_route_module", "build_softmax_sorting_module",
-    "build_topk_gating_softmax_module", "compile_moe_reduction",
-]
+__all__ = [*_OLDER, "build_moe_sorting_module"]
 
 
 def __getattr__(name: str) -> _Any:

@@ -27,10 +27,10 @@ from ..parts.memory import Buffer
 from ..parts.order import LOWEST, better, key_value, number_key
 from ..parts.reduce import Lds, add, fmax, imax, lane_combine, lane_reduce, magnitude, wave_combine, wave_reduce
 from ..parts.rows import launch_rows
-from ..target import Target, builder
+from ..target import Target
 
 __all__ = [
-    "SCORINGS", "RouteConfig", "build_route_module", "build_topk_gating_softmax_module", "choose", "route_config",
+    "SCORINGS", "RouteConfig", "choose", "route_config", "route_launcher",
 ]
 
 WAVES = 4
@@ -236,63 +236,20 @@ def _route_kernel(logits, bias, weights, indices, sources, tokens: fx.Int32, con
                 out_s.store_one(at, tokens * j + first + local)
 
 
-def _launch_route(tensors: tuple[Any, ...], tokens: Any, config: RouteConfig, stream: Any) -> None:
-    """From a jit function; tensors of the kernel in their order."""
-    config.target.require_traced()
-    require_dense(dict(zip(("logits", "bias", "weights", "indices", "sources"), tensors, strict=False)))
-    launch_rows(lambda: _route_kernel(*tensors, tokens, config), tokens, config.tokens, config.threads, stream)
+@functools.cache  # the configuration has the target
+def route_launcher(config: RouteConfig) -> Any:
+    """``launch(logits, bias, weights, indices, sources, tokens, stream=None)``, with None for what there is not.
 
-
-@builder
-def build_route_module(num_experts: int, topk: int, dtype_str: str = "bf16", *, target: Target, **options: Any):
-    """``launch(logits, bias, weights, indices, num_tokens, *, stream=None)``.
-
-    Args:
-        num_experts: E, columns of logits (num_tokens, E).
-        topk: k <= E chosen experts of a token.
-        dtype_str: of the logits: ``"f32"``, ``"f16"`` or ``"bf16"``.
-        options: scoring, bias (whether there is one: f32[E]), groups, kept_groups, renormalize, scale, as in
-            :class:`RouteConfig`.
-
-    weights are f32 and indices i32, (num_tokens, k), from the best expert on; of equal ones the lower comes first. A
-    token with a NaN, or without a finite softmax, gets the first experts with NaN weights.
-
-    Raises:
-        ValueError: an argument is not supported.
+    weights are f32 and indices i32, (tokens, k), from the best expert on; of equal ones the lower comes first. A token
+    with a NaN, or without a finite softmax, gets the first experts with NaN weights. ``sources[t, j] = j tokens + t``.
     """
-    config = route_config("build_route_module", target, num_experts, topk, dtype_str, **options)
+    names = "logits", "bias", "weights", "indices", "sources"
 
     @flyc.jit
-    def route(logits, bias, weights, indices, num_tokens: fx.Int32, *, stream: fx.Stream = fx.Stream(None)):
-        _launch_route((logits, bias, weights, indices, None), num_tokens, config, stream)
+    def route(logits, bias, weights, indices, sources, tokens: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        config.target.require_traced()
+        tensors = logits, bias, weights, indices, sources
+        require_dense(dict(zip(names, tensors, strict=True)))
+        launch_rows(lambda: _route_kernel(*tensors, tokens, config), tokens, config.tokens, config.threads, stream)
 
     return route
-
-
-@builder
-def build_topk_gating_softmax_module(num_experts: int, topk: int, dtype_str: str = "bf16", renormalize: bool = True, *,
-                                     target: Target):
-    """``launch(gating, weights, indices, token_expert_indices, num_tokens, *, stream=None)``.
-
-    Args:
-        num_experts: E, columns of gating (num_tokens, E).
-        topk: k <= E chosen experts of a token.
-        dtype_str: of gating: ``"f32"``, ``"f16"`` or ``"bf16"``.
-        renormalize: divide the k weights by their sum.
-
-    A token with a NaN, or without a finite maximum, gets the first k experts with NaN weights.
-    weights is f32, indices and token_expert_indices i32 (or their bits as f32), all (num_tokens, k). Of equal values
-    the lower expert comes first; ``token_expert_indices[t, j] = j * num_tokens + t``.
-
-    Raises:
-        ValueError: an argument is not supported.
-    """
-    config = route_config("build_topk_gating_softmax_module", target, num_experts, topk, dtype_str,
-                          renormalize=renormalize)
-
-    @flyc.jit
-    def topk_gating_softmax(gating, weights, indices, token_expert_indices, num_tokens: fx.Int32, *,
-                            stream: fx.Stream = fx.Stream(None)):
-        _launch_route((gating, None, weights, indices, token_expert_indices), num_tokens, config, stream)
-
-    return topk_gating_softmax

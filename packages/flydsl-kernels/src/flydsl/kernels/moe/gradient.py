@@ -21,7 +21,7 @@ from ..target import Target
 from .activation import activation_gradient, halves, joined
 from .config import GroupedConfig, grouped_config, pick_block, tile_columns
 from .grouped import launch_grouped
-from .reduction import compile_moe_reduction
+from .reduction import ReduceConfig, launch_reduce
 from .sort_op import MOE_SORT
 from .sorting import most_blocks
 from .weights import of_rows, ordered
@@ -40,6 +40,17 @@ def product_launcher(config: GroupedConfig) -> Any:
         launch_grouped(tensors, tokens, blocks, sorted_rows, config, stream)
 
     return product
+
+
+@functools.cache
+def _sum_launcher(config: ReduceConfig) -> Any:
+    """``launch(x, y, ids, mask, tokens, stream=None)``."""
+
+    @flyc.jit
+    def add_slots(x, y, ids, mask, tokens: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        launch_reduce(dict(x=x, y=y, ids=ids, mask=mask), tokens, config, stream)
+
+    return add_slots
 
 
 def _turned(weight: Any) -> Any:
@@ -86,9 +97,8 @@ def plan_gradient(target: Target, dy: Any, x: Any, w1: Any, w2: Any, weights: An
         dz, h = joined(dgate, dup, interleaved).to(x.dtype), h.to(x.dtype)
         partial = product(dz, _turned(w1), model, "slot", dtype)
         dx, dw1, dw2, dweights, db1, db2 = results
-        reduce = compile_moe_reduction(topk=topk, model_dim=model, dtype_str=dtype, use_mask=True, num_experts=experts,
-                                       target=target)
-        reduce(partial, dx, marks, ids, tokens, stream=stream)
+        add_slots = _sum_launcher(ReduceConfig(topk, model, dtype, dtype, experts, True, target=target))
+        add_slots(partial, dx, ids, marks, tokens, stream=stream)
         number = 0
         for expert in range(experts):
             if expert_mask is not None and not int(expert_mask[expert]):

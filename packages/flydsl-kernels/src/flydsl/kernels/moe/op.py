@@ -14,14 +14,13 @@ from ..target import Target
 from .activation import activation_reference
 from .config import ARCHS, FORMATS
 from .experts import plan_experts, scratch_bytes
-from .gating import build_route_module, build_topk_gating_softmax_module
+from .gating import route_config, route_launcher
 from .gradient import plan_gradient
 from .mlp import MLP
-from .modules import kept, stacked
 from .sort_op import MOE_SORT, sample_routing
 from .tuned import TUNING
 
-__all__ = ["OPS"]
+__all__ = ["MOE", "OPS", "moe_workspace"]
 
 
 def _logits(logits: Any, where: str) -> tuple[str, Any]:
@@ -36,10 +35,10 @@ def _plan_route(target: Target, logits: Any, topk: int, scoring: str, bias: Any,
                 renormalize: bool, scale: float) -> Plan | None:
     dtype, rows = _logits(logits, "route")
     tokens, experts = logits.shape
-    run = build_route_module(experts, topk, dtype, scoring=scoring, bias=bias is not None, groups=num_groups,
-                             kept_groups=topk_groups, renormalize=renormalize, scale=float(scale), target=target)
+    config = route_config("route", target, experts, topk, dtype, scoring=scoring, bias=bias is not None,
+                          groups=num_groups, kept_groups=topk_groups, renormalize=renormalize, scale=float(scale))
     addend = None if bias is None else statistic(contiguous(bias), (experts,), "route: bias")
-    return Plan(lambda: run, lambda *outs: (rows, addend, *outs, tokens)) if tokens else None
+    return Plan(lambda: route_launcher(config), lambda *outs: (rows, addend, *outs, None, tokens)) if tokens else None
 
 
 def _scores(logits: Any, scoring: str) -> Any:
@@ -125,8 +124,8 @@ ROUTE = Op(
 def _plan_gating(target: Target, gating: Any, topk: int, renormalize: bool) -> Plan | None:
     dtype, rows = _logits(gating, "topk_gating_softmax")
     tokens, experts = gating.shape
-    run = build_topk_gating_softmax_module(experts, topk, dtype, renormalize, target=target)
-    return Plan(lambda: run, lambda *outs: (rows, *outs, tokens)) if tokens else None
+    config = route_config("topk_gating_softmax", target, experts, topk, dtype, renormalize=renormalize)
+    return Plan(lambda: route_launcher(config), lambda *outs: (rows, None, *outs, tokens)) if tokens else None
 
 
 def _gating_reference(gating: Any, topk: int, renormalize: bool) -> tuple[Any, ...]:
@@ -159,7 +158,8 @@ TOPK_GATING_SOFTMAX = Op(
 # ------------------------------------------------------------------------------------------- experts
 
 
-def _moe_workspace(target: Target, *arguments: Any) -> int:
+def moe_workspace(target: Target, *arguments: Any) -> int:
+    """Bytes of the workspace for arguments of `moe`."""
     config, plan = plan_experts(target, *arguments)
     return scratch_bytes(config, arguments[0].shape[0]) if plan else 0
 
@@ -276,39 +276,11 @@ MOE = Op(
     plan=lambda target, *arguments: plan_experts(target, *arguments)[1], reference=_moe_reference, widths=(64, 72),
     sample=_sample_moe, tolerance=2.0**-7, numpy=False, archs=ARCHS,
     gradient=Gradient(_moe_gradient, _save_moe, of=("x", "w1", "w2", "weights", "b1", "b2")),
-    workspace=_moe_workspace,
+    workspace=moe_workspace,
     bench=lambda target, rows: [
         (f"moe 2 of 8, {tokens} tokens", (tokens, 2048), {"experts": 8, "inter": 1024}) for tokens in (16, 2048)],
     flops=lambda x, w1, w2, weights, ids, *_: 6 * ids.shape[0] * ids.shape[1] * w2.shape[1] * w2.shape[2],
     tuning=TUNING,
 )
 
-# ------------------------------------------------------------------------------------------- experts of modules
-
-
-def _as_stacked(stack: Any, x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str, limit: float | None,
-                b1: Any, b2: Any, interleaved: bool, transposed: bool) -> tuple[Any, ...]:
-    """Arguments of `moe`."""
-    return (x, *stack(w1, w2, transposed), weights, ids, activation, limit, "none", None, None, b1, b2, None,
-            interleaved)
-
-
-def _sample_modules(draw: Any, m: int, n: int, dtype: str = "bf16") -> tuple[Any, ...]:
-    x, w1, w2, weights, ids, activation, limit, *_ = _sample_moe(draw, m, n, dtype=dtype)
-    layers = [half.contiguous() for expert in w1 for half in expert.chunk(2)]
-    return x, layers, [w.clone() for w in w2], weights, ids, activation, limit, None, None, False, False
-
-
-MOE_MODULES = Op(
-    "moe_modules",
-    "(Tensor x, Tensor[] w1, Tensor[] w2, Tensor weights, Tensor ids, str activation, float? limit, Tensor? b1, "
-    "Tensor? b2, bool interleaved, bool transposed) -> Tensor",
-    "`moe` of weights as modules hold them: gate and up, and down, of each expert; or stacked the other way round",
-    results=lambda x, *_: (Result((x.shape[0], x.shape[1]), x.dtype),),
-    plan=lambda target, *arguments: plan_experts(target, *_as_stacked(kept, *arguments))[1],
-    reference=lambda *arguments: _moe_reference(*_as_stacked(stacked, *arguments)), widths=(64, 72), public=False,
-    sample=_sample_modules, tolerance=2.0**-7, numpy=False, archs=ARCHS,
-    workspace=lambda target, *arguments: _moe_workspace(target, *_as_stacked(kept, *arguments)),
-)
-
-OPS = [TOPK_GATING_SOFTMAX, ROUTE, MOE_SORT, MOE, MOE_BWD, MOE_MODULES, MLP]
+OPS = [TOPK_GATING_SOFTMAX, ROUTE, MOE_SORT, MOE, MOE_BWD, MLP]

@@ -20,10 +20,10 @@ from ..parts.index import align_up, cdiv, div, mod
 from ..parts.memory import Buffer, pointer
 from ..parts.reduce import Lds
 from ..target import Target, builder
-from .gating import RouteConfig, choose, route_config
+from .gating import RouteConfig, choose
 
 __all__ = [
-    "MAX_TOKENS", "SortConfig", "build_moe_sorting_module", "build_softmax_sorting_module", "capacity", "launch_sort",
+    "MAX_TOKENS", "SortConfig", "build_moe_sorting_module", "capacity", "launch_sort",
     "most_blocks", "shares", "sort_config", "sort_workspace",
 ]
 
@@ -400,30 +400,3 @@ def build_moe_sorting_module(num_experts: int, topk: int, block: int = 32, one: 
 
     moe_sorting.config = config  # type: ignore[attr-defined]  # what the launcher was built from, for tools
     return moe_sorting
-
-
-@builder
-def build_softmax_sorting_module(num_experts: int, topk: int, dtype_str: str, block: int = 32, renormalize: bool = True,
-                                 has_mask: bool = False, limited: bool = False, *, target: Target):
-    """Gating by softmax and sorting in one launch, for few tokens: ``launch.config.route.tokens`` and 256 entries at
-    most. ``launch(logits, sorted_ids, sorted_weights, sorted_experts, valid, mask, local_tokens, clear, tokens,
-    clear_chunks, clear_groups, stream=None)``, as :func:`build_moe_sorting_module`.
-
-    Raises:
-        ValueError: an argument is not supported, or a token does not fit a wave.
-    """
-    where = "build_softmax_sorting_module"
-    route = route_config(where, target, num_experts, topk, dtype_str, renormalize=renormalize)
-    require(where, route.lanes <= route.wave, f"{num_experts} experts do not fit the lanes of a wave")
-    config = sort_config(where, target, num_experts, topk, block, mask=has_mask, limited=limited, route=route)
-
-    @flyc.jit
-    def softmax_sorting(logits, sorted_ids, sorted_weights, sorted_experts, valid, mask, local_tokens, clear,
-                        tokens: fx.Int32, clear_chunks: fx.Int32, clear_groups: fx.Int32,
-                        stream: fx.Stream = fx.Stream(None)):
-        tensors = dict(logits=logits, sorted_ids=sorted_ids, sorted_weights=sorted_weights,
-                       sorted_experts=sorted_experts, valid=valid, mask=mask, local_tokens=local_tokens)
-        launch_sort(tensors, tokens, fx.Int32(1), fx.Int32(1), config, stream, (clear, clear_chunks, clear_groups))
-
-    softmax_sorting.config = config  # type: ignore[attr-defined]  # what the launcher was built from, for tools
-    return softmax_sorting

@@ -8,6 +8,7 @@ import flydsl.expr as fx
 
 from ..host.dtypes import element_of
 from ..parts.epilogue import FAR
+from ..parts.halves import conversion_cost, dequantised
 from ..parts.index import align_up, div, mod
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile
@@ -15,7 +16,6 @@ from ..parts.memory import WORDS, Buffer, pointer
 from ..parts.operand import Rows, Shuffled
 from ..parts.packed import int4_chunk
 from .config import GroupedConfig
-from .halves import conversion_cost, dequantised
 from .rows import TileRows
 
 __all__ = ["Weights", "WideRows", "columns_of", "strips_of"]
@@ -164,7 +164,7 @@ class Weights:
             return 0
         if not self._grouped:
             return 5 * chunks
-        return conversion_cost(config) * chunks
+        return conversion_cost(config.format.b, config.target) * chunks
 
     def of_b(self, held: list[Any], strip: int, call: int, count: int = 0) -> list[Any]:
         """The chunks of a call of the instruction (or of `count` chunks)."""
@@ -178,4 +178,5 @@ class Weights:
             return words
         if not scales:
             return int4_chunk(words)
-        return dequantised(words[block % config.spread], scales[0], config)
+        return dequantised(words[block % config.spread], config.format.b, scales[0], config.scale, config.dtype,
+                           config.target)

@@ -15,8 +15,8 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from .. import ops as _ops
-from ..moe.modules import stacked
-from ..moe.op import MOE_MODULES, ROUTE
+from ..moe.op import ROUTE
+from .op import MOE_MODULES, stacked
 
 __all__ = ["MixtureForward", "is_mixture", "kernels_of", "refuse_mixture", "refuse_mixture_call"]
 

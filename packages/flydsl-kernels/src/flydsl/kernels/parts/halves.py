@@ -7,9 +7,8 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS
-from ..parts.packed import e8m0_value, unpack
 from ..target import Target
-from .config import GroupedConfig
+from .packed import e8m0_value, unpack
 
 __all__ = ["conversion_cost", "dequantised", "fp4_table", "fp4_to_bf16", "fp4_to_half", "int4_to_bf16"]
 
@@ -125,11 +124,14 @@ def _scaled_int4(word: Any, scale: Any, raised: bool, fp8: str | None) -> Any:
     return fx.Vector.from_elements([pair[i] for pair in pairs for i in (0, 1)], fx.Float32)
 
 
-def dequantised(word: Any, scale: Any, config: GroupedConfig) -> Any:
-    """Four words of the 16-bit floats of a configuration: the eight weights of a word times the scale of their group,
-    as :attr:`GroupedConfig.scale` says a scale is stored."""
-    target, dtype = config.target, config.dtype
-    if config.scale == "e8m0":
+def dequantised(word: Any, kind: str, scale: Any, stored: str, dtype: str, target: Target) -> Any:
+    """Four words of ``"f16"`` or ``"bf16"``: the eight weights of a word times the scale of their group.
+
+    Args:
+        kind: of the weights: ``"fp4"``, whose scales are ``"e8m0"``; ``"i4"`` or ``"u4"`` (8 more than their value).
+        stored: the type of a scale.
+    """
+    if stored == "e8m0":
         byte = scale.to(fx.Int32) & 0xFF
         if target.mx:
             return fp4_to_half(word, byte, dtype, target)
@@ -137,8 +139,8 @@ def dequantised(word: Any, scale: Any, config: GroupedConfig) -> Any:
             return fp4_to_bf16(word, fp4_table(byte))
         values = unpack(fx.Vector.from_elements([word], fx.Int32), "fp4") * e8m0_value(byte)
         return _words_of(values, FLOATS[dtype])
-    raised = config.format.b == "u4"
-    if target.tensor_moves and dtype == config.scale == "bf16":
+    raised = kind == "u4"
+    if target.tensor_moves and dtype == stored == "bf16":
         return int4_to_bf16(word, scale, raised)
     values = _scaled_int4(word, scale.to(fx.Float32), raised, target.fp8_name if target.matrix == "mfma" else None)
     if dtype == "bf16" and not target.mx:  # there is no instruction for it
@@ -146,9 +148,9 @@ def dequantised(word: Any, scale: Any, config: GroupedConfig) -> Any:
     return _words_of(values, FLOATS[dtype])
 
 
-def conversion_cost(config: GroupedConfig) -> int:
+def conversion_cost(kind: str, target: Target) -> int:
     """Vector instructions of :func:`dequantised`, about, on architectures whose order of the loop has places for
     them."""
-    if config.format.b == "fp4":
-        return 4 if config.target.converts_fp4 else 21
-    return 15 if config.target.mx else 30
+    if kind == "fp4":
+        return 4 if target.converts_fp4 else 21
+    return 15 if target.mx else 30

@@ -13,17 +13,16 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-
-from ..gemm.wmma_config import SLAB, WmmaConfig, wmma_config
-from ..gemm.wmma_kernel import SCALE_ROWS, cluster_place, wmma_loop
-from ..host.config import require
-from ..parts.index import compute_mcast_masks, div, mod
-from ..parts.indices import uniform
-from ..parts.lane import Lane, lane_of
-from ..parts.memory import Buffer, pointer
-from ..parts.scales import RowScales
-from ..target import Target
-from .finish import activate, floats
+from flydsl.kernels.gemm.wmma_config import SLAB, WmmaConfig, wmma_config
+from flydsl.kernels.gemm.wmma_kernel import SCALE_ROWS, cluster_place, wmma_loop
+from flydsl.kernels.host.config import require
+from flydsl.kernels.moe.finish import activate, floats
+from flydsl.kernels.parts.index import compute_mcast_masks, div, mod
+from flydsl.kernels.parts.indices import uniform
+from flydsl.kernels.parts.lane import Lane, lane_of
+from flydsl.kernels.parts.memory import Buffer, pointer
+from flydsl.kernels.parts.scales import RowScales
+from flydsl.kernels.target import Target
 
 __all__ = ["GroupedWmmaConfig", "grouped_wmma_config", "grouped_wmma_kernel"]
 
