@@ -69,6 +69,11 @@ class AttentionConfig(KernelConfig):
         return self.group * self.queries
 
     @property
+    def wave_rows(self) -> int:
+        """Query rows of a wave."""
+        return self.tiles * BLOCK
+
+    @property
     def tokens(self) -> int:
         """Of a tile of a wave."""
         return self.blocks * BLOCK
