@@ -10,10 +10,9 @@ import flydsl.expr as fx
 from ..attention.config import CHUNK, matrix_of
 from ..attention.config import AttentionConfig as Scores
 from ..host.config import require
-from ..host.dtypes import FLOATS
 from ..parts.index import cdiv
 from ..target import Target
-from .config import ARCHS, BLOCK, CACHES, MOST_QUERIES, AttentionConfig
+from .config import BLOCK, CACHES, AttentionConfig, require_supported
 from .merge import Place
 
 __all__ = ["RANK", "ROPE", "STAGES", "TURN", "MlaConfig", "mla_config"]
@@ -201,17 +200,11 @@ class MlaConfig(AttentionConfig):
 def mla_config(where: str, target: Target, heads: int, queries: int, query: str, cache: str, out: str, page: int,
                **options: Any) -> MlaConfig:
     """A checked configuration. ValueError names the builder and what it supports."""
-    target.require(where, *ARCHS)
-    require(where, 1 <= queries <= MOST_QUERIES, f"1 to {MOST_QUERIES} query tokens of a sequence are supported, got "
-            f"{queries}")
     require(where, query in CACHES and cache in CACHES, f"q and the cache must be one of {', '.join(CACHES)}, got "
             f"{query} and {cache}")
     wide = {query, cache} - {"fp8"}
     require(where, len(wide) < 2, f"q and the cache must have one dtype or be fp8, got {query} and {cache}")
-    require(where, out in FLOATS, f"the result must be one of {', '.join(FLOATS)}, got {out!r}")
-    require(where, page >= 1, f"a page must have a token or more, got {page}")
-    if "fp8" in (query, cache):
-        target.require_fp8(where)
+    require_supported(where, target, queries, out, page, query, cache)
     dtype = wide.pop() if wide else "f16" if out == "f16" else "bf16"
     rows = heads * queries
     waves = (_OF_MANY if rows > FEW else _OF_FEW)[target.arch]

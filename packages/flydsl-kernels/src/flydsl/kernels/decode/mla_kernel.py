@@ -16,7 +16,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..attention.scores import Softmax, place
+from ..attention.scores import Softmax
 from ..attention.weave import Work, do, weave
 from ..host.dtypes import element_of
 from ..parts.index import div, mod
@@ -30,7 +30,7 @@ from .mla_config import RANK, ROPE, STAGES, MlaConfig
 from .mla_tile import LatentTile, Parked
 from .operands import WORD, Operand
 from .pages import PageNumbers, Pages
-from .softmax import flat
+from .softmax import flat, hide
 
 __all__ = ["attend_rows", "mla_kernel"]
 
@@ -64,20 +64,6 @@ class Exchange:
                 shares = [low + high for low, high in zip(shares[::2], shares[1::2], strict=True)]
             parts[i] = shares[0]
         scores.store(fx.Vector.from_elements([x for part in parts for x in part], fx.Float32))
-
-
-@flyc.jit
-def _hide(scores, places, first, mine, context):
-    """-inf for the tokens of a tile from `first` on that a row does not see, if there are any."""
-    config = mine.config
-    if first + config.tokens > context - config.queries + 1:
-        values = scores.load()
-        shown = []
-        for i in fx.range_constexpr(values.numel):
-            key, row = place(places, i)
-            newest = context - config.queries + fx.min(mine.query(row), config.queries - 1)
-            shown.append((first + key <= newest).select(values[i], fx.Float32(-math.inf)))
-        scores.store(fx.Vector.from_elements(shown, fx.Float32))
 
 
 @flyc.jit
@@ -147,7 +133,7 @@ def attend_rows(tensors, sizes, config, mine, share, results):
             if fx.const_expr(config.sharing > 1):
                 exchange.add(scores)
             scores.store(scores.load() * scale)
-            _hide(scores, places, share.begin + step.tile * config.tokens, mine, share.context)
+            hide(scores, places, share.begin + step.tile * config.tokens, mine, share.context, sizes.reach)
             do(softmax.begin())
             do(softmax.finish())
             softmax.settle(sums)
