@@ -8,7 +8,9 @@ from kernel_helpers import cases, fp8_dtype, needs, torch
 from paged_batches import Batch, close, latent, packed
 
 import flydsl.runtime as rt
-from flydsl.kernels.decode import callers, reference
+from flydsl.kernels import mla_fwd_decode as mla
+from flydsl.kernels import pa_decode_fp8 as callers
+from flydsl.kernels.decode import reference
 from flydsl.kernels.decode.op import MLA_DECODE
 from flydsl.kernels.decode.schedule import FIELDS, build_metadata_module, most_partials, most_pieces
 from flydsl.kernels.target import target
@@ -224,11 +226,11 @@ def test_mla_by_pieces(count):
     work = torch.tensor([0, 1, 1, 4], dtype=torch.int32)
     out = torch.full((3, count, 512), torch.nan, dtype=torch.bfloat16)
     parts, logs = torch.full((3, 1, count, 512), torch.nan), torch.full((3, 1, count, 1), torch.nan)
-    callers.flydsl_mla_fwd_decode(batch.q[:, 0], batch.caches[0], indices, work, info, out, parts, logs, 0.05)
+    mla.flydsl_mla_fwd_decode(batch.q[:, 0], batch.caches[0], indices, work, info, out, parts, logs, 0.05)
     sums = torch.full((3, count), torch.nan)
     finals = torch.tensor([[0, 1], [1, 2], [2, 3]], dtype=torch.int32)
-    callers.flydsl_mla_reduce_v1(parts, logs, torch.tensor([0, 2, 2, 3], dtype=torch.int32), finals,
-                                 torch.tensor([0, 1, 2], dtype=torch.int32), 1, out, sums)
+    mla.flydsl_mla_reduce_v1(parts, logs, torch.tensor([0, 2, 2, 3], dtype=torch.int32), finals,
+                             torch.tensor([0, 1, 2], dtype=torch.int32), 1, out, sums)
     (exact,) = MLA_DECODE.reference(*batch.operands, 0.05)
     close(out[:, None], exact, "bf16")
     cache = batch.caches[0].double()[indices[:200].long(), 0, 0]
@@ -239,5 +241,5 @@ def test_mla_by_pieces(count):
 def test_mla_refusals():
     empty = torch.zeros(0, dtype=torch.int32)
     with pytest.raises(ValueError, match="query must be"):
-        callers.flydsl_mla_fwd_decode(torch.zeros(1, 4, 512), torch.zeros(1, 1, 1, 576), empty, empty, empty,
-                                      torch.zeros(1, 4, 512), empty, empty, 1.0)
+        mla.flydsl_mla_fwd_decode(torch.zeros(1, 4, 512), torch.zeros(1, 1, 1, 576), empty, empty, empty,
+                                  torch.zeros(1, 4, 512), empty, empty, 1.0)

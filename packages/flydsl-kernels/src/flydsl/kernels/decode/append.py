@@ -10,13 +10,12 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
-from ..host.dtypes import FLOATS, element_of, float_dtype
-from ..parts.convert import to_quantised
+from ..host.dtypes import FLOATS, float_dtype
 from ..parts.index import cdiv, div, mod
 from ..parts.indices import index_at, require_within, uniform
-from ..parts.memory import Buffer, pointer
+from ..parts.memory import Buffer
 from ..rope.cache import BlockLayout
-from ..rope.cache_kernel import ROUNDS_TO_ZERO
+from ..rope.cache_kernel import CacheBlock
 from ..target import Target, builder
 
 __all__ = ["AppendConfig", "build_cache_append_module"]
@@ -27,12 +26,12 @@ ACCESS_BITS = 128
 
 @dataclass(frozen=True)
 class AppendConfig(KernelConfig):
-    """What is stored of a token: `dtype` to `cache`, in blocks of the layouts; `scaled`: divided by scales."""
+    """What is stored of a token: `dtype` to `cache_dtype`, in blocks of the layouts; `scaled`: divided by scales."""
 
     keys: BlockLayout
     values: BlockLayout
     dtype: str
-    cache: str
+    cache_dtype: str
     scaled: bool
 
     @property
@@ -54,23 +53,12 @@ class AppendConfig(KernelConfig):
 @flyc.jit
 def _append(tensors, name, layout, unit, token, slot, config):
     """Store a unit of a token's keys or values."""
-    vec, element = config.vec(layout), element_of(config.cache, config.target)
+    vec = config.vec(layout)
     source = Buffer(tensors[name], FLOATS[config.dtype], fx.Int64(token) * (layout.heads * layout.dim),
                     layout.heads * layout.dim)
-    value = source.load(unit * vec, vec)
-    if fx.const_expr(config.cache == "fp8"):
-        value = value.to(fx.Float32)
-        if fx.const_expr(config.scaled):
-            value = value * (1.0 / pointer(tensors[f"{name}_scale"], fx.Float32).load())
-        if fx.const_expr(config.target.fp8_name == "Float8E4M3FNUZ"):  # which has no -0: its code is NaN
-            value = ((value < 0.0) & (value >= -ROUNDS_TO_ZERO)).select(fx.full_like(value, 0.0), value)
-        value = to_quantised(value, "fp8", "nearest", config.target)
-    head, feature = div(unit * vec, layout.dim), mod(unit * vec, layout.dim)
-    start = fx.Int64(div(slot, layout.size)) * layout.block
-    block, run = Buffer(tensors[f"{name}_cache"], element, start, layout.extent), layout.run(vec)
-    for i in fx.range_constexpr(0, vec, run):
-        at = fx.get_scalar(fx.crd2idx((mod(slot, layout.size), head, feature + i), layout.layout()))
-        block.store(at, value.shuffle(value, list(range(i, i + run))))
+    scale = tensors[f"{name}_scale"] if config.scaled else None
+    block = CacheBlock(tensors[f"{name}_cache"], layout, slot, scale, config)
+    block.store(div(unit * vec, layout.dim), mod(unit * vec, layout.dim), source.load(unit * vec, vec))
 
 
 @flyc.kernel

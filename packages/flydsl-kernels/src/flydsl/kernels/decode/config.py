@@ -13,7 +13,8 @@ from ..host.dtypes import FLOATS, element_of
 from ..parts.index import cdiv
 from ..target import Target
 
-__all__ = ["ARCHS", "ACCESS", "BLOCK", "CACHES", "MOST_QUERIES", "AttentionConfig", "PagedConfig", "paged_config"]
+__all__ = ["ARCHS", "ACCESS", "BLOCK", "CACHES", "MOST_QUERIES", "AttentionConfig", "PagedConfig", "paged_config",
+           "require_supported"]
 
 BLOCK = 16  # rows and columns of a matrix instruction: tokens of a block, query rows of a tile
 ACCESS = 16  # bytes of the widest load of a lane
@@ -67,6 +68,11 @@ class AttentionConfig(KernelConfig):
     def rows(self) -> int:
         """Query rows of a key head: tokens x heads of the group, heads fastest."""
         return self.group * self.queries
+
+    @property
+    def wave_rows(self) -> int:
+        """Query rows of a wave."""
+        return self.tiles * BLOCK
 
     @property
     def tokens(self) -> int:
@@ -181,19 +187,24 @@ class PagedConfig(AttentionConfig):
             self.value_chunk, 4)
 
 
+def require_supported(where: str, target: Target, queries: int, out: str, page: int, *kinds: str) -> None:
+    """ValueError, naming the builder, for what no decode kernel has; `kinds`: dtypes of queries and caches."""
+    target.require(where, *ARCHS)
+    require(where, 1 <= queries <= MOST_QUERIES, f"1 to {MOST_QUERIES} query tokens of a sequence are supported, got "
+            f"{queries}")
+    require(where, out in FLOATS, f"the result must be one of {', '.join(FLOATS)}, got {out!r}")
+    require(where, page >= 1, f"a page must have a token or more, got {page}")
+    if "fp8" in kinds:
+        target.require_fp8(where)
+
+
 def paged_config(where: str, target: Target, dim: int, group: int, queries: int, dtype: str, cache: str, out: str,
                  page: int, **options: Any) -> PagedConfig:
     """A checked configuration, with the tile that suits the rows. ValueError names the builder and what it supports."""
-    target.require(where, *ARCHS)
+    require_supported(where, target, queries, out, page, cache)
     require(where, dim in HEAD_DIMS, f"heads must have {', '.join(map(str, HEAD_DIMS))} elements, got {dim}")
-    require(where, 1 <= queries <= MOST_QUERIES, f"1 to {MOST_QUERIES} query tokens of a sequence are supported, got "
-            f"{queries}")
     require(where, dtype in ("f16", "bf16"), f"queries must be f16 or bf16, got {dtype}")
     require(where, cache in (dtype, "fp8"), f"caches must be {dtype} as the queries or fp8, got {cache}")
-    require(where, out in FLOATS, f"the result must be one of {', '.join(FLOATS)}, got {out!r}")
-    require(where, page >= 1, f"a page must have a token or more, got {page}")
-    if cache == "fp8":
-        target.require_fp8(where)
     key_unit, value_unit = options.get("key_unit", 0), options.get("value_unit", 0)
     require(where, key_unit == 0 or key_unit in (8, 16), f"packed keys have 8 or 16 features together, got {key_unit}")
     require(where, value_unit == 0 or page % BLOCK == 0 and value_unit % 8 == 0, "packed values need pages of a "

@@ -28,7 +28,7 @@ from .config import BLOCK, PagedConfig
 from .merge import Place, Results, merge_waves
 from .operands import WORD, ColumnValues, Operand, Values
 from .pages import ColumnPages, PageNumbers, Pages, page_list
-from .softmax import Softmax, flat, logits
+from .softmax import Softmax, flat, hide, logits
 
 __all__ = ["Share", "Sizes", "Strides", "attend", "paged_kernel"]
 
@@ -168,7 +168,7 @@ def attend(tensors, sizes, config, place, share, results, wave, lane):
             else:
                 v.load(values.block(now))
             scores.store(logits(k_scales.times(flat(scores), now), scale, sizes.softcap, config))
-            softmax.hide(now, place, share.context, sizes.reach)
+            hide(scores, softmax.places, now, place, share.context, sizes.reach)
             sums.store(sums.load() * fx.broadcast_to(softmax.update(), sums))
             weights = softmax.weights(v_scales.times(flat(scores), now))
             if fx.const_expr(config.value_unit > 0):

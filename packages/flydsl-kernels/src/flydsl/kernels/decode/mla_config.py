@@ -7,13 +7,12 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..attention.config import CHUNK
+from ..attention.config import CHUNK, matrix_of
 from ..attention.config import AttentionConfig as Scores
 from ..host.config import require
-from ..host.dtypes import FLOATS
 from ..parts.index import cdiv
 from ..target import Target
-from .config import ARCHS, BLOCK, CACHES, MOST_QUERIES, AttentionConfig
+from .config import BLOCK, CACHES, AttentionConfig, require_supported
 from .merge import Place
 
 __all__ = ["RANK", "ROPE", "STAGES", "TURN", "MlaConfig", "mla_config"]
@@ -36,23 +35,24 @@ class ScoresConfig(Scores):
 @dataclass(frozen=True)
 class Waves:
     """How a workgroup divides its rows: at most `groups` of waves take rows of their own, and `sharing` waves of each
-    a share of the columns; `parked` columns of queries have no room in registers."""
+    a share of the columns; `parked` columns of queries have no room in registers; `tiles`: of 16 rows of a wave, where
+    what is read from LDS would limit a wave of one."""
 
     groups: int
     sharing: int
     parked: int = 0
+    tiles: int = 1
 
 
 FEW = 64  # rows that leave a workgroup waves for a second share of the columns
 _OF_MANY = {"gfx90a": Waves(8, 1, 32), "gfx942": Waves(8, 1, 32), "gfx950": Waves(8, 1, 192), "gfx120": Waves(4, 4),
-            "gfx1250": Waves(8, 1)}
+            "gfx1250": Waves(4, 2, 0, 2)}
 _OF_FEW = {**dict.fromkeys(_OF_MANY, Waves(4, 2)), "gfx120": Waves(4, 4)}  # gfx120 has 256 registers a lane
 
 
 @dataclass(frozen=True)
 class MlaConfig(AttentionConfig):
-    """Attention of all heads over one latent vector a token, which is key and (its first part) value. A wave has 16
-    rows.
+    """Attention of all heads over one latent vector a token, which is key and (its first part) value.
 
     Attributes:
         query: dtype of q, which may be ``"fp8"``.
@@ -80,12 +80,12 @@ class MlaConfig(AttentionConfig):
     @property
     def row_blocks(self) -> int:
         """Workgroups that share the rows of a sequence."""
-        return cdiv(self.rows, self.groups * BLOCK)
+        return cdiv(self.rows, self.groups * self.wave_rows)
 
     def place(self, block: Any, sequence: Any, heads: Any, part: Any, parts: Any, token: Any = None) -> Place:
         """Of a wave of a workgroup, while tracing."""
         group = block * self.groups + fx.wave_index() // self.sharing
-        return Place(self, group * BLOCK, sequence, 0, heads, part, parts, token)
+        return Place(self, group * self.wave_rows, sequence, 0, heads, part, parts, token)
 
     @property
     def hints(self) -> dict[str, Any]:
@@ -120,13 +120,21 @@ class MlaConfig(AttentionConfig):
     @property
     def scores(self) -> ScoresConfig:
         """Of the softmax."""
-        return ScoresConfig(self.dtype, RANK + ROPE, RANK, positive=False, keys=self.tokens, waves=1,
+        return ScoresConfig(self.dtype, RANK + ROPE, RANK, positive=False, keys=self.tokens, waves=1, blocks=self.tiles,
                             target=self.target)
 
     @property
     def reads_across(self) -> bool:
         """Whether values are read from LDS across their rows; else lanes turn them."""
-        return self.target.dma128
+        return matrix_of(self.target).turned
+
+    def across(self) -> Any:
+        """A wave's columns of a stage as (columns, tokens), while tracing; on gfx1250 in blocks of 8 x 8 as they lie,
+        which the instruction turns."""
+        if self.target.matrix == "mfma":
+            return fx.make_layout((self.columns, self.tokens), (1, self.pitch))
+        return fx.make_layout(((CHUNK, self.columns // CHUNK), (CHUNK, self.tokens // CHUNK)),
+                              ((self.pitch, CHUNK), (1, CHUNK * self.pitch)))
 
     @property
     def direct(self) -> bool:
@@ -158,12 +166,12 @@ class MlaConfig(AttentionConfig):
     @property
     def exchange(self) -> int:
         """f32 of a wave in LDS: its share of the scores."""
-        return self.tokens * BLOCK if self.sharing > 1 else 0
+        return self.tokens * self.wave_rows if self.sharing > 1 else 0
 
     @property
     def lds_bytes(self) -> int:
         stage = self.tokens * (self.pitch + self.rotated_pitch)
-        parked = self.waves * BLOCK * (self.parked + self.rotated_columns) if self.parked else 0
+        parked = self.waves * self.wave_rows * (self.parked + self.rotated_columns) if self.parked else 0
         return 2 * (STAGES * stage + parked) + 4 * self.waves * self.exchange
 
     @property
@@ -192,22 +200,17 @@ class MlaConfig(AttentionConfig):
 def mla_config(where: str, target: Target, heads: int, queries: int, query: str, cache: str, out: str, page: int,
                **options: Any) -> MlaConfig:
     """A checked configuration. ValueError names the builder and what it supports."""
-    target.require(where, *ARCHS)
-    require(where, 1 <= queries <= MOST_QUERIES, f"1 to {MOST_QUERIES} query tokens of a sequence are supported, got "
-            f"{queries}")
     require(where, query in CACHES and cache in CACHES, f"q and the cache must be one of {', '.join(CACHES)}, got "
             f"{query} and {cache}")
     wide = {query, cache} - {"fp8"}
     require(where, len(wide) < 2, f"q and the cache must have one dtype or be fp8, got {query} and {cache}")
-    require(where, out in FLOATS, f"the result must be one of {', '.join(FLOATS)}, got {out!r}")
-    require(where, page >= 1, f"a page must have a token or more, got {page}")
-    if "fp8" in (query, cache):
-        target.require_fp8(where)
+    require_supported(where, target, queries, out, page, query, cache)
     dtype = wide.pop() if wide else "f16" if out == "f16" else "bf16"
     rows = heads * queries
     waves = (_OF_MANY if rows > FEW else _OF_FEW)[target.arch]
     groups = waves.groups
-    while groups >= 2 * cdiv(rows, BLOCK):
+    while groups >= 2 * cdiv(rows, waves.tiles * BLOCK):
         groups //= 2  # threads stay a power of two
     return MlaConfig(heads, queries, dtype, cache, out, page, blocks=target.half_k // BLOCK, query=query,
-                     groups=groups, sharing=waves.sharing, parked=waves.parked, target=target, **options).fitting(where)
+                     groups=groups, sharing=waves.sharing, parked=waves.parked, tiles=waves.tiles, target=target,
+                     **options).fitting(where)

@@ -16,7 +16,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..attention.scores import Softmax, place
+from ..attention.scores import Softmax
 from ..attention.weave import Work, do, weave
 from ..host.dtypes import element_of
 from ..parts.index import div, mod
@@ -30,7 +30,7 @@ from .mla_config import RANK, ROPE, STAGES, MlaConfig
 from .mla_tile import LatentTile, Parked
 from .operands import WORD, Operand
 from .pages import PageNumbers, Pages
-from .softmax import flat
+from .softmax import flat, hide
 
 __all__ = ["attend_rows", "mla_kernel"]
 
@@ -67,32 +67,20 @@ class Exchange:
 
 
 @flyc.jit
-def _hide(scores, places, first, mine, context):
-    """-inf for the tokens of a tile from `first` on that a row does not see, if there are any."""
-    config = mine.config
-    if first + config.tokens > context - config.queries + 1:
-        values = scores.load()
-        shown = []
-        for i in fx.range_constexpr(values.numel):
-            key, row = place(places, i)
-            newest = context - config.queries + fx.min(mine.query(row), config.queries - 1)
-            shown.append((first + key <= newest).select(values[i], fx.Float32(-math.inf)))
-        scores.store(fx.Vector.from_elements(shown, fx.Float32))
-
-
-@flyc.jit
 def _store(results, sums, found, factor, mine, own, lane):
     """The rows of a wave in its `own` share of the columns, and (from the first) the logarithms of the parts."""
-    config, (base, total), row = mine.config, found, mod(lane, BLOCK)
-    some = total > 0.0
-    values = flat(sums) * some.select(factor / total, 0.0)
-    if mine.exists(row):
-        for first, numbers in config.neighbours():
-            at = own * config.columns + first + div(lane, BLOCK) * config.lane_columns
-            results.store(row, at, values.shuffle(values, numbers))
-        if fx.const_expr(results.logs):
-            if (own == 0) & (lane < BLOCK):
-                results.store_log(row, some.select(base * LOG2E + fx.math.log2(total), -math.inf))
+    config, values = mine.config, flat(sums)
+    for n in fx.range_constexpr(config.tiles):
+        (base, total), row, count = found[n], n * BLOCK + mod(lane, BLOCK), values.numel // config.tiles
+        some = total > 0.0
+        scale = some.select(factor / total, 0.0)
+        if mine.exists(row):
+            for first, numbers in config.neighbours():
+                at = own * config.columns + first + div(lane, BLOCK) * config.lane_columns
+                results.store(row, at, values.shuffle(values, [n * count + i for i in numbers]) * scale)
+            if fx.const_expr(results.logs):
+                if (own == 0) & (lane < BLOCK):
+                    results.store_log(row, some.select(base * LOG2E + fx.math.log2(total), -math.inf))
 
 
 @flyc.jit
@@ -109,9 +97,10 @@ def attend_rows(tensors, sizes, config, mine, share, results):
     exchange = Exchange(config, memory, wave, lane) if config.sharing > 1 else None
     query = element_of(config.query, config.target)
     scores_of, sums_of = first.get_slice(lane), second.get_slice(lane)
-    scores, sums = scores_of.make_fragment_C((config.tokens, BLOCK)), sums_of.make_fragment_C((config.columns, BLOCK))
-    weights, operand = fx.make_fragment_like(scores, config.element), sums_of.make_fragment_B((BLOCK, config.tokens))
-    places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout((config.tokens, BLOCK))))
+    rows, tile_of_scores = config.wave_rows, (config.tokens, config.wave_rows)
+    scores, sums = scores_of.make_fragment_C(tile_of_scores), sums_of.make_fragment_C((config.columns, rows))
+    weights, operand = fx.make_fragment_like(scores, config.element), sums_of.make_fragment_B((rows, config.tokens))
+    places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout(tile_of_scores)))
     softmax = Softmax(config.scores, scores, weights, fx.Float32(LOG2E))
     sums.fill(0.0)
     q_scale, kv_scale = [pointer(tensors[name], fx.Float32).load() if scaled else fx.Float32(1.0)
@@ -126,9 +115,10 @@ def attend_rows(tensors, sizes, config, mine, share, results):
         last_row = config.rows - 1 - mine.first
         parts = [(own * config.columns + start, columns) for start, columns in config.parts]
         parts.append((RANK + own * config.rotated_columns, config.rotated_columns))
-        q = [Operand(config, first, "B", query, BLOCK, columns, lane) for _, columns in parts]
+        q = [Operand(config, first, "B", query, rows, columns, lane) for _, columns in parts]
         for part, (start, _) in zip(q, parts, strict=True):
-            part.load(lambda _, row: queries + fx.Int64(mine.line(fx.min(row, last_row))) * row_words, start)
+            part.load(lambda n, row: queries + fx.Int64(mine.line(fx.min(n * BLOCK + row, last_row))) * row_words,
+                      start)
         numbers.require(sizes.pages)
         operands = [part.ready() for part in q]
         parked = [Parked(memory, part, thread, config.threads) for part in operands[1:]] if config.parked else []
@@ -143,14 +133,14 @@ def attend_rows(tensors, sizes, config, mine, share, results):
             if fx.const_expr(config.sharing > 1):
                 exchange.add(scores)
             scores.store(scores.load() * scale)
-            _hide(scores, places, share.begin + step.tile * config.tokens, mine, share.context)
+            hide(scores, places, share.begin + step.tile * config.tokens, mine, share.context, sizes.reach)
             do(softmax.begin())
             do(softmax.finish())
             softmax.settle(sums)
             weave(products[-1], fx.convert_layout(weights, operand, modes=(1, 0)), ahead=config.ahead)
 
     # Places of results are computed here: what the places of queries have in common with them would stay in registers.
-    _store(results, sums, softmax.result()[0], kv_scale, mine, own, fx.Int32(fx.rocdl.computed_here(lane)))
+    _store(results, sums, softmax.result(), kv_scale, mine, own, fx.Int32(fx.rocdl.computed_here(lane)))
 
 
 @flyc.kernel

@@ -135,13 +135,12 @@ class LatentTile:
 
     def values(self, mma: Any, sums: Any, stage: Any, own: Any) -> TileProduct | TurnedProduct:
         """Product of the `own` share of the columns of a stage with weights."""
-        config, shape = self.config, (self.config.columns, self.config.tokens)
+        config, scores = self.config, self.config.scores
         start = self.latent(stage) + own * config.columns
         if not config.reads_across:
             return TurnedProduct(config, mma, sums, start, self.lane)
-        read = fx.make_copy_atom(fx.rocdl.cdna4.LDSReadTrans(16, 64), config.element)
-        return tile_product(mma, sums, shape, read, fx.make_view(start, fx.make_layout(shape, (1, config.pitch))),
-                            self.lane)
+        return tile_product(mma, sums, (config.columns, config.tokens), scores.read_across(),
+                            fx.make_view(start, config.across()), self.lane, scores.copy_across)
 
 
 class Parked:
@@ -164,7 +163,7 @@ class Parked:
 
 class TurnedProduct:
     """A :class:`..attention.weave.TileProduct` of values, which lanes turn: of the tokens of an operand, so many
-    columns.
+    columns; of one block of rows of weights.
 
     Args:
         start: of the values in LDS, whose columns are consecutive.

@@ -8,12 +8,13 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..attention.scores import place as coordinates
 from ..parts.convert import weights_to
 from ..parts.mathx import LOG2E, exp2, tanh
 from .config import AttentionConfig
-from .merge import LOWEST, Place
+from .merge import LOWEST
 
-__all__ = ["Softmax", "flat", "logits"]
+__all__ = ["Softmax", "flat", "hide", "logits"]
 
 
 def flat(fragment: Any) -> Any:
@@ -23,14 +24,22 @@ def flat(fragment: Any) -> Any:
 
 
 @flyc.jit
-def _hide(scores, places, first, place, context, reach, sees_all):
-    """-inf for the keys that a query does not see, in a tile of which it does not see all."""
+def hide(scores, places, first, place, context, reach):
+    """-inf for the keys that queries do not see, in a tile from token `first` on of which they do not see all.
+
+    Args:
+        scores: S^T; `places`: their coordinates in the tile.
+        place: of the rows; `context`: tokens of the sequence; `reach`: how far back keys are seen with a window.
+    """
     config = place.config
+    sees_all = first + config.tokens <= context - config.queries + 1
+    if fx.const_expr(config.window):
+        sees_all = sees_all & (first >= context - 1 - reach)
     if ~sees_all:
         values = scores.load()
         shown = []
         for i in fx.range_constexpr(values.numel):
-            key, row = [fx.Int32(fx.get_scalar(x)) for x in places[i]]
+            key, row = coordinates(places, i)
             newest = context - config.queries + fx.min(place.query(row), config.queries - 1)
             seen = first + key <= newest
             if fx.const_expr(config.window):
@@ -66,17 +75,6 @@ class Softmax:
         self.total = fx.make_fragment_like(self.largest)
         self.largest.fill(LOWEST)
         self.total.fill(0.0)
-
-    def hide(self, first: Any, place: Place, context: Any, reach: Any) -> None:
-        """Hide what queries do not see, in a tile that begins with token `first`.
-
-        Args:
-            context: tokens of the sequence; reach: how far back keys are seen, if there is a window.
-        """
-        sees_all = first + self.config.tokens <= context - self.config.queries + 1
-        if self.config.window:
-            sees_all = sees_all & (first >= context - 1 - reach)
-        _hide(self.scores, self.places, first, place, context, reach, sees_all)
 
     def update(self) -> Any:
         """Scores become weights; gives the factors of what was summed before."""

@@ -24,7 +24,7 @@ from .cache import BlockLayout
 from .config import Rotation
 from .rotate import Angles, Unit, rotated
 
-__all__ = ["CacheConfig", "launch_rope_cache"]
+__all__ = ["CacheBlock", "CacheConfig", "launch_rope_cache"]
 
 THREADS = 256
 ROUNDS_TO_ZERO = 2.0**-11  # half of the smallest e4m3fnuz number; -0 is that type's NaN
@@ -82,7 +82,7 @@ class CacheConfig(KernelConfig):
         return (m, cdiv(self.turning_units + self.kv_heads * self.values.units, THREADS))
 
 
-def _stored(value: Any, config: CacheConfig, inverse: Any) -> Any:
+def _stored(value: Any, config: Any, inverse: Any) -> Any:
     """A vector as it is kept in a cache."""
     if config.cache_dtype != "fp8":
         return value
@@ -93,15 +93,16 @@ def _stored(value: Any, config: CacheConfig, inverse: Any) -> Any:
     return to_quantised(value, "fp8", "nearest", config.target)
 
 
-class _Block:
+class CacheBlock:
     """The block of a cache that a slot is in.
 
     Args:
         slot: Int32 of 0 or more, the same in the workgroup.
         scale: f32[1], or None.
+        config: has the `cache_dtype` and the target.
     """
 
-    def __init__(self, data: Any, layout: BlockLayout, slot: Any, scale: Any, config: CacheConfig) -> None:
+    def __init__(self, data: Any, layout: BlockLayout, slot: Any, scale: Any, config: Any) -> None:
         self._layout, self._config = layout, config
         self._element = element_of(config.cache_dtype, config.target)
         self._position = mod(slot, layout.size)
@@ -109,13 +110,15 @@ class _Block:
         self._buffer = Buffer(data, self._element, start, layout.extent)
         self._inverse = None if scale is None else 1.0 / pointer(scale, fx.Float32).load()
 
-    def store(self, head: Any, feature: Any, value: Any, dim: int) -> None:
-        """Write consecutive features of a head; those past the end of the head are dropped."""
+    def store(self, head: Any, feature: Any, value: Any, dim: int = 0) -> None:
+        """Write consecutive features of a head; those past the end of the head, of `dim` features if there are such,
+        are dropped."""
         value, layout = _stored(value, self._config, self._inverse), self._layout
         run = layout.run(value.numel)
         for i in range(0, value.numel, run):
             at = fx.get_scalar(fx.crd2idx((self._position, head, feature + i), layout.layout()))
-            at = (feature + i < dim).select(at, (1 << 30) // (self._element.width // 8))
+            if dim:
+                at = (feature + i < dim).select(at, (1 << 30) // (self._element.width // 8))
             self._buffer.store(at, value.shuffle(value, list(range(i, i + run))))
 
 
@@ -209,14 +212,14 @@ def rope_cache_kernel(tensors, blocks: fx.Int32, table_rows: fx.Int32, config: f
             for keys in turn("k", config.kv_heads, row):
                 _store_unit(keys, part("k_out", config.kv_heads, r.dim), row)
                 if kept if keys.own is None else kept & keys.own:
-                    cache = _Block(tensors["k_cache"], config.keys_layout, within, scales[0], config)
+                    cache = CacheBlock(tensors["k_cache"], config.keys_layout, within, scales[0], config)
                     cache.store(head, keys.unit.first, keys.values[0], r.dim)
                     cache.store(head, keys.unit.second, keys.values[1], r.dim)
     else:
         if (place < kv_units + config.kv_heads * v.units) & kept:
             rest = place - kv_units
             head, at = div(rest, v.units), mod(rest, v.units) * (2 * v.vec)
-            cache = _Block(tensors["v_cache"], config.values_layout, within, scales[1], config)
+            cache = CacheBlock(tensors["v_cache"], config.values_layout, within, scales[1], config)
             source = part("v", config.kv_heads, v.dim)
             for i in fx.range_constexpr(2):
                 feature = at + i * v.vec
