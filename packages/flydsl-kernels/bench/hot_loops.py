@@ -7,7 +7,9 @@ The tiles are those that the functional forms choose for large problems (``gemm/
 and the 256 x 256 fp8 kernels. *mca* and *loop*: share of the loop's cycles in which the matrix unit is busy by LLVM's
 machine model and by the simulator's timing model, for one wave whose accesses hit the nearest cache. *launch*: the
 share in the middle of a launch that fills the chip (the difference of two reduction lengths), where loops also wait for
-memory and for other waves. No GPU was involved.
+memory and for other waves. *memory*: what binds tiles of few rows, of which that figure is small: their share of the
+memory's peak bandwidth in the middle of a launch with one block of rows and a workgroup for each compute unit. No GPU
+was involved.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from code_facts import code_facts
 NOTE = "estimates of hot loops by llvm-mca, and of one wave and a launch by the simulator; no GPU was involved"
 LOOP_TILES = (16, 64)  # tiles of k of the kernel whose loop is looked at; the second where the first is no loop
 LAUNCH_TILES = (16, 64)
+STREAM_TILES = (6, 18)
+FEW_ROWS = 32  # of tiles that are bound by memory
 RECORD = Path(__file__).with_name("hot_loops.json")
 BUSY = 0.90  # share of a loop's clocks in which the matrix unit should be busy
 BYTES = {"bf16": 2, "fp8": 1, "int8": 1, "fp6": 1, "fp4": 0.5, "int4": 0.5}
@@ -59,11 +63,17 @@ class Loop:
         a, _, b = self.dtype.partition(" x ")
         return BYTES[a], BYTES[b or a]
 
+    @property
+    def streams(self) -> bool:
+        """Whether it is a product of few rows, bound by memory. A block of experts is one of many."""
+        return self.m <= FEW_ROWS and not self.name.startswith("experts")
+
 
 @dataclass(frozen=True)
 class Figures:
     """Shares of busy clocks, 0 to 1; None where there is no model or it was not asked for. `lost` is the share of the
-    loop's clocks in which its wave waits, by cause (:func:`losses`)."""
+    loop's clocks in which its wave waits, by cause (:func:`losses`); `memory` is of the peak bandwidth
+    (:func:`streamed`)."""
 
     kernel: str
     arch: str
@@ -74,6 +84,7 @@ class Figures:
     spills: int
     lds_conflicts: float | None = None
     lost: dict[str, float] = field(default_factory=dict)
+    memory: float | None = None
 
 
 def _bytes(count: int) -> Any:
@@ -296,8 +307,30 @@ def losses(loop: Any) -> dict[str, float]:
     return {cause: clocks / loop.clocks for cause, clocks in sorted(waits.items()) if clocks >= loop.clocks / 100}
 
 
+def _profiles(loop: Loop, m: int, n: int, lengths: tuple[int, int]) -> list[Any]:
+    """Two launches, with these numbers of tiles of k, whose difference is the steady state."""
+    import flydsl.runtime as rt
+
+    seen = []
+    for tiles in lengths:
+        launcher, arguments = loop.make(m, n, tiles * loop.k)
+        with rt.profile(timing=True) as profile:
+            launcher(*arguments)
+        seen.append(profile.launches[-1])
+    return seen
+
+
+def streamed(loop: Loop, target: Any) -> float:
+    """Share of the memory's peak bandwidth at which a block of rows and a workgroup for each compute unit read.
+
+    A launch takes no less than its memory does, so that only the shorter one may have begun more slowly: all at most.
+    """
+    first, last = (x.timing for x in _profiles(loop, loop.m, loop.n * target.compute_units, STREAM_TILES))
+    return min((last.memory_cycles - first.memory_cycles) / (last.cycles - first.cycles), 1.0)
+
+
 def measure(loop: Loop, target: Any, arch: str, launch: bool) -> Figures:
-    """Compile a kernel and estimate its hot loop."""
+    """Compile a kernel and estimate its hot loop, of few rows also what a launch reads."""
     import flydsl.compiler as flyc
     import flydsl.ir
     import flydsl.runtime as rt
@@ -315,18 +348,13 @@ def measure(loop: Loop, target: Any, arch: str, launch: bool) -> Figures:
             launcher(*arguments)
         occupancy = profile.launches[-1].occupancy()
         places = target.compute_units * occupancy["groups_per_cu"]  # as many workgroups as run at once
-        seen = []
-        for tiles in LAUNCH_TILES:
-            launcher, arguments = loop.make(loop.m * 16, loop.n * (places // 16), tiles * loop.k)
-            with rt.profile(timing=True) as profile:
-                launcher(*arguments)
-            seen.append(profile.launches[-1])
+        seen = _profiles(loop, loop.m * 16, loop.n * (places // 16), LAUNCH_TILES)
         first, last = (x.timing for x in seen)
         busy = (last.matrix_busy - first.matrix_busy) / ((last.sample_cycles - first.sample_cycles) * last.simds)
         clocks, extra, _ = seen[-1].lds_conflicts()
         conflicts = extra / clocks if clocks else None
     return Figures(loop.label, arch, mca, alone and alone.matrix_busy / alone.clocks, busy, vgpr, spills, conflicts,
-                   losses(alone) if alone else {})
+                   losses(alone) if alone else {}, streamed(loop, target) if loop.streams else None)
 
 
 def recorded(arch: str) -> dict[str, dict[str, float]]:
@@ -345,6 +373,8 @@ def record(arch: str, found: list[Figures]) -> None:
         new[f.kernel] = {"loop": round(100 * f.loop, 1), "vgpr": f.vgpr}
         if f.spills:
             new[f.kernel]["spills"] = f.spills
+        if f.memory is not None:
+            new[f.kernel]["memory"] = round(100 * f.memory, 1)
         if f.lost and f.loop < BUSY:
             new[f.kernel]["lost"] = {cause: round(100 * share, 1) for cause, share in f.lost.items()}
     known[arch] = dict(sorted({**known.get(arch, {}), **new}.items()))
@@ -380,10 +410,11 @@ def main() -> int:
         return 0
     print(f"{args.arch}: {NOTE}\n")
     width = max((len(f.kernel) for f in found), default=6)
-    print(f"{'kernel':{width}}  {'mca %':>6} {'loop %':>6} {'launch %':>8}  VGPR  spills")
+    print(f"{'kernel':{width}}  {'mca %':>6} {'loop %':>6} {'launch %':>8} {'memory %':>8}  VGPR  spills")
     for f in found:
-        shares = [f"{100 * x:.1f}" if x is not None else "-" for x in (f.mca, f.loop, f.launch)]
-        print(f"{f.kernel:{width}}  {shares[0]:>6} {shares[1]:>6} {shares[2]:>8}  {f.vgpr:4}  {f.spills:6}")
+        shares = [f"{100 * x:.1f}" if x is not None else "-" for x in (f.mca, f.loop, f.launch, f.memory)]
+        mca, alone, launch, memory = shares
+        print(f"{f.kernel:{width}}  {mca:>6} {alone:>6} {launch:>8} {memory:>8}  {f.vgpr:4}  {f.spills:6}")
     return 0
 
 

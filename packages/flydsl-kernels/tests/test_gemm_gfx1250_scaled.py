@@ -7,6 +7,7 @@ from kernel_helpers import DTYPES, Guarded, needs, torch
 
 import flydsl.compiler as flyc
 import flydsl.ir
+import flydsl.runtime as rt
 from flydsl.kernels import gemm, gemm_fp8fp4_gfx1250
 from flydsl.kernels.gemm import tuned
 from flydsl.kernels.gemm.scaled import product, tiled_wmma
@@ -93,7 +94,7 @@ def test_microscaled(m, n, k, tile, waves, buffers, data_format, out):
                          ids=lambda x: f"{x.m}x{x.n}x{x.k}" if isinstance(x, tuned.Tile) else "-".join(x))
 def test_tuned_entries(dtypes, tile):
     """Right in the loop, in its peeled tiles and at the last rows, and nothing is spilled."""
-    m, n, k = tile.m - 11, tile.n, 4 * tile.k
+    m, n, k = tile.m - 11, tile.n, (tile.stages + 3) * tile.k
     a, b = Operand(m, k, dtypes[0], 3), Operand(n, k, dtypes[-1], 4)
     if len(dtypes) == 1:  # f32 of rows and columns instead
         rows, columns = (torch.from_numpy(formats.e8m0(x.scales[:, :1])) for x in (a, b))
@@ -109,6 +110,36 @@ def test_tuned_entries(dtypes, tile):
     assert resources and not any(r.vgpr_spills for r in resources.values())
     run(*arguments)
     check(c.check(), *exact, "bf16")
+
+
+@HERE
+@pytest.mark.parametrize(("dtypes", "least"), [(("fp8",), 0.6), (("fp8", "fp8"), 0.55), (("fp4", "fp4"), 0.35)],
+                         ids=str)
+def test_few_rows_read_the_weight_as_fast_as_memory_gives_it(dtypes, least):
+    """Of a launch of few microseconds, whose first tiles nothing hides."""
+    m, n, k = 16, 8192, 4096
+    tile = tuned.choose(tuned.WMMA[dtypes], "test", target(), " ".join(dtypes), m, n, k)
+    bits = [{"fp8": 8, "fp4": 4}[dtype] for dtype in (dtypes[0], dtypes[-1])]
+    a, b = (torch.zeros(rows * k * width // 8, dtype=torch.int8) for rows, width in zip((m, n), bits, strict=True))
+    scales = [torch.ones(rows) if len(dtypes) == 1 else torch.full((-(-rows // 32) * k,), 127, dtype=torch.int8)
+              for rows in (m, n)]
+    c = torch.empty(m * n, dtype=torch.bfloat16)
+    with rt.profile(timing=True) as profile:
+        product(tiled_wmma("test", target(), n, k, tile, dtypes, "bf16"))(c, a, b, *scales, c, m)
+    timing = profile.launches[-1].timing
+    assert timing.memory_cycles >= least * timing.cycles
+
+
+@HERE
+def test_tiles_of_few_rows_take_any_size_that_larger_ones_do():
+    def chosen(m, n, k):
+        tile = tuned.choose(tuned.WMMA["fp8", "fp8"], "test", target(), "fp8 fp8", m, n, k)
+        return tile.m, tile.n, tile.k
+
+    assert chosen(16, 8192, 4096) == (16, 32, 1024) and chosen(1, 4096, 11008) == (16, 32, 256)
+    assert chosen(32, 8192, 4096) == (32, 32, 512) and chosen(64, 8192, 4096) == (64, 32, 512)
+    assert chosen(1, 32, 128) == chosen(50, 96, 640) == (64, 32, 128)
+    assert chosen(4096, 4096, 640) == (256, 256, 128) and chosen(200, 8192, 640) == (64, 128, 128)
 
 
 @HERE

@@ -227,9 +227,9 @@ def tiled_wmma(where: str, target: Target, n: int, k: int, tile: Tile, dtypes: t
                out_dtype: str) -> WmmaConfig:
     """The product with a tile of ``tuned.WMMA``; `dtypes` is the one that has scales per row and column, or those of
     microscaled operands."""
-    return wmma_config(where, target, n=n, k=k, **tile.sizes, m_waves=2, n_waves=2, stages=2, group=tile.group,
-                       a_dtype=dtypes[0], b_dtype=dtypes[-1], out_dtype=out_dtype,
-                       scales="mx" if len(dtypes) > 1 else "rows")
+    return wmma_config(where, target, n=n, k=k, **tile.sizes, m_waves=min(2, tile.m // 16), n_waves=2,
+                       stages=tile.stages, group=tile.group, a_dtype=dtypes[0], b_dtype=dtypes[-1],
+                       out_dtype=out_dtype, scales="mx" if len(dtypes) > 1 else "rows")
 
 
 def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,

@@ -34,6 +34,7 @@ class Tile:
         m, n, k: elements of C and of the reduction.
         direct: A goes to LDS without registers.
         group: block rows of a group in the launch order; 0: plain.
+        stages: LDS buffers on gfx1250.
     """
 
     m: int
@@ -41,6 +42,7 @@ class Tile:
     k: int
     direct: bool = False
     group: int = 0
+    stages: int = 2
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -103,12 +105,18 @@ MX: dict[tuple[str, ...], tuple[Tile, ...]] = {
     ("fp8", "fp4"): _MX_8, ("fp8", "fp8"): _MX_8,
 }
 
-_WMMA_LAST = (Tile(128, 128, 128), Tile(64, 128, 128), Tile(64, 64, 128), Tile(64, 32, 128))
+# A tile of few products takes less time than its move from memory: those are deep or in rings of more buffers. Few rows
+# are bound by memory, and by LDS, which two waves of 16 rows read least of.
+_WMMA_LAST = (
+    Tile(128, 128, 512), Tile(128, 128, 256, stages=3), Tile(128, 128, 128, stages=3), Tile(64, 128, 512),
+    Tile(64, 128, 128, stages=4), Tile(64, 64, 256, stages=4), Tile(64, 32, 512, stages=3), Tile(64, 32, 128, stages=4),
+    Tile(32, 32, 512, stages=4), Tile(16, 32, 1024, stages=3), Tile(16, 32, 256, stages=4),
+)
 
 _WMMA_8 = (Tile(256, 256, 256), *_WMMA_LAST)
 
-#: 8 and 4 bits on gfx1250, on 2 x 2 waves: fp8 with scales per row and column, else microscaled activations and
-#: weights. Bound by LDS, of which the waves of large tiles read least.
+#: 8 and 4 bits on gfx1250, on 2 x 2 waves (1 x 2 for 16 rows): fp8 with scales per row and column, else microscaled
+#: activations and weights. Bound by LDS, of which the waves of large tiles read least.
 WMMA: dict[tuple[str, ...], tuple[Tile, ...]] = {
     ("fp8",): _WMMA_8, ("fp4", "fp4"): (Tile(128, 256, 256), *_WMMA_LAST), ("fp8", "fp4"): _WMMA_8,
     ("fp8", "fp8"): (_WMMA_8[0], Tile(256, 256, 128), *_WMMA_LAST),
