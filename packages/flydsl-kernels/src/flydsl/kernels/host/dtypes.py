@@ -45,7 +45,7 @@ def dtype_name(array: object, where: str, allowed: tuple[str, ...] = tuple(FLOAT
 
 
 def float_name(dtype: Any, where: str) -> str | None:
-    """``"f32"``, ``"f16"`` or ``"bf16"`` of a dtype of torch or NumPy or of a name; None stays. ValueError for others."""
+    """``"f32"``, ``"f16"`` or ``"bf16"`` of a dtype of torch or NumPy or of a name; None stays. ValueError if none."""
     if dtype is None:
         return None
     full = getattr(dtype, "__name__", None) or str(dtype).rpartition(".")[2]  # NumPy's scalars are classes
