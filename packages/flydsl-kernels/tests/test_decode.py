@@ -112,6 +112,13 @@ def test_soft_cap_sink_and_scale():
     check(batch, softcap=5.0, window=(9, 0), sink=torch.randn(4), out_dtype="f32")
 
 
+@pytest.mark.parametrize("out_dtype", ["f32", "float32", torch.float32, np.float32, np.dtype("float32")], ids=str)
+def test_results_of_another_dtype(out_dtype):
+    assert check(Batch([20]), out_dtype=out_dtype).dtype == torch.float32
+    mla = latent([20], count=2)
+    assert ops.mla_decode(*mla.operands, scale=0.06, out_dtype=out_dtype).dtype == torch.float32
+
+
 @pytest.mark.parametrize("kind", ["large", "equal", "one", "infinite"])
 def test_adversarial_scores(kind):
     batch = Batch([150, 17])

@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 from kernel_helpers import DENSE_GEMM, DTYPES, Guarded, cases, close_relative, needs, random, torch
 
@@ -194,6 +195,17 @@ def test_any_sizes_in_every_layout(m, n, k, layout):
     for operands in (stored, [x.numpy() for x in stored]):
         out = torch.as_tensor(gemm_a16w16(*operands, layout=layout))
         close_relative(out, a.double() @ b.double(), 2.0**-10)
+
+
+def test_a_dtype_of_results_is_one_of_either_library_or_a_name():
+    a, b = random(5, 48, dtype="f16"), random(7, 48, dtype="f16", seed=1)
+    for operands, own in (((a, b), torch), ((a.numpy(), b.numpy()), np)):
+        for size in ("16", "32"):
+            dtype = getattr(own, f"float{size}")
+            for given in (f"f{size}", f"float{size}", dtype):
+                assert ops.gemm(*operands, out_dtype=given).dtype == dtype
+        with pytest.raises(TypeError, match="out_dtype must be .*float16 or float32"):
+            ops.gemm(*operands, out_dtype="bf16")
 
 
 @pytest.mark.parametrize(

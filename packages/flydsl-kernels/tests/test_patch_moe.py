@@ -92,6 +92,17 @@ def test_calls_that_do_not_fit_fall_back():
     assert sum(report.sites[0].fallbacks.values()) == 1
 
 
+@pytest.mark.parametrize("name", MIXTURES)
+def test_a_model_made_wider_after_it_was_patched_falls_back(name):
+    module, x = make(name)
+    twin = copy.deepcopy(module).float()
+    report = kernels.patch(module)
+    with pytest.warns(UserWarning, match="both must be float16 or both bfloat16"), torch.no_grad():
+        result, expected = module.float()(x.float()), twin(x.float())
+    near(first(result), first(expected), 1e-5)
+    assert [site.calls for site in report.sites if "moe" in (site.kernel or "")] == [0]
+
+
 @pytest.mark.parametrize("name", ["MixtralSparseMoeBlock", "DeepseekV3MoE", "GptOssMLP"])
 def test_compiles_as_one_graph_and_keeps_its_weights(name, monkeypatch):
     module, x = make(name)

@@ -11,7 +11,7 @@ from typing import Any
 from ..attention.combine import choose_parts
 from ..host.arrays import allocate, contiguous, is_torch, span
 from ..host.config import require
-from ..host.dtypes import INDICES, dtype_name
+from ..host.dtypes import INDICES, dtype_name, float_name
 from ..op import Op, Plan, Result, like
 from ..parts.index import cdiv
 from ..rope.cache import block_layouts
@@ -131,7 +131,7 @@ def _paged_attention(op: Op, q: Any, k_cache: Any, v_cache: Any, block_table: An
         sink: f32 [H]: a score without a value, which takes its share of the weights.
         k_scale, v_scale: of fp8 caches, whose numbers stand for ``x * scale``: one f32, [Hkv], or one for each token,
             [pages, Hkv, page]; a float is one f32.
-        out_dtype: ``"f32"``, ``"f16"`` or ``"bf16"``; that of q if None.
+        out_dtype: ``"f32"``, ``"f16"``, ``"bf16"``, or such a dtype; that of q if None.
 
     Returns:
         [B, Sq, H, D].
@@ -142,7 +142,7 @@ def _paged_attention(op: Op, q: Any, k_cache: Any, v_cache: Any, block_table: An
     """
     left, right = window
     return op(q, k_cache, v_cache, block_table, seqlens, scale, left, right, softcap, sink,
-              _as_scale(q, k_scale), _as_scale(q, v_scale), out_dtype)
+              _as_scale(q, k_scale), _as_scale(q, v_scale), float_name(out_dtype, "paged_attention: out_dtype"))
 
 
 def _as_scale(like: Any, scale: Any) -> Any:
@@ -239,7 +239,7 @@ def _mla_decode(op: Op, q: Any, kv_cache: Any, block_table: Any, seqlens: Any, *
         scale: of the products; that of the model, as 576 is not the head size it comes from.
         kv_lora_rank: 512.
         q_scale, kv_scale: of fp8, whose numbers stand for ``x * scale``: one f32 or a float.
-        out_dtype: ``"f32"``, ``"f16"`` or ``"bf16"``; that of q if None, bf16 of fp8.
+        out_dtype: ``"f32"``, ``"f16"``, ``"bf16"``, or such a dtype; that of q if None, bf16 of fp8.
 
     Returns:
         [B, Sq, H, 512]; 0 where a query sees nothing.
@@ -249,7 +249,7 @@ def _mla_decode(op: Op, q: Any, kv_cache: Any, block_table: Any, seqlens: Any, *
         ValueError: a shape, an option or the architecture is not supported.
     """
     return op(q, kv_cache, block_table, seqlens, scale, kv_lora_rank, _as_scale(q, q_scale), _as_scale(q, kv_scale),
-              out_dtype)
+              float_name(out_dtype, "mla_decode: out_dtype"))
 
 
 def _reference_mla(q: Any, cache: Any, table: Any, lengths: Any, scale: float, rank: int = RANK, q_scale: Any = None,

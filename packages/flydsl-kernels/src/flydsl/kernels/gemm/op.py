@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..host.arrays import autocast, copy_into, is_torch
-from ..host.dtypes import dtype_name, torch_dtype
+from ..host.dtypes import dtype_name, float_name, torch_dtype
 from ..host.models import Model
 from ..op import Form, Gradient, Op, Plan, Result
 from ..parts.index import align_up
@@ -24,25 +24,22 @@ F32 = 4
 LAYOUT = "b_16x16"
 
 
-def _is_f32(dtype: Any) -> bool:
-    return str(dtype).rpartition(".")[2].rstrip("'>") in ("f32", "float32")
-
-
 # ------------------------------------------------------------------------------------------- 16-bit
 
 
 def _gemm_results(a: Any, b: Any, bias: Any, layout: str, out_dtype: Any) -> tuple[Result]:
     shape = a.shape[layout[0] != "n"], b.shape[layout[1] == "n"]
-    return (Result(shape, a.dtype if out_dtype is None else "f32" if _is_f32(out_dtype) else out_dtype),)
+    return (Result(shape, a.dtype if out_dtype is None else out_dtype),)
 
 
 def _plan_gemm(target: Target, a: Any, b: Any, bias: Any, layout: str, out_dtype: Any) -> Plan | None:
-    if not (out_dtype is None or out_dtype == a.dtype or _is_f32(out_dtype)):
-        raise TypeError(f"gemm: out_dtype must be {a.dtype} or float32, got {out_dtype}")
     m, n, k, dtype = check_a16w16(a, b, bias, layout)
+    out = float_name(out_dtype, "gemm: out_dtype") or dtype
+    if out not in (dtype, "f32"):
+        raise TypeError(f"gemm: out_dtype must be {a.dtype} or float32, got {out_dtype}")
     if k == 0 and m and n:  # a sum over nothing, as in the gradient of a weight without rows
         return Plan(None, lambda out: (), finish=lambda out: copy_into(out, 0 if bias is None else bias))
-    return plan_a16w16(target, a, b, bias, layout, "f32" if _is_f32(out_dtype) else dtype)
+    return plan_a16w16(target, a, b, bias, layout, out)
 
 
 def _gemm(op: Op, a: Any, b: Any, bias: Any = None, layout: str = "nt", out_dtype: Any = None) -> Any:
@@ -54,7 +51,8 @@ def _gemm(op: Op, a: Any, b: Any, bias: Any = None, layout: str = "nt", out_dtyp
     copied first.
     """
     if not is_torch(a):
-        return op.run(a, b, bias, layout, out_dtype)
+        name = float_name(out_dtype, "gemm: out_dtype")
+        return op.run(a, b, bias, layout, None if name == dtype_name(a, "gemm") else name)
     return op(*autocast(a, b, bias), layout, torch_dtype(out_dtype))
 
 

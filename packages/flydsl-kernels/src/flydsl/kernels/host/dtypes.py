@@ -6,7 +6,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["FLOATS", "INDICES", "dtype_name", "element_of", "float_dtype", "torch_dtype"]
+__all__ = ["FLOATS", "INDICES", "dtype_name", "element_of", "float_dtype", "float_name", "torch_dtype"]
 
 FLOATS = {"f32": fx.Float32, "f16": fx.Float16, "bf16": fx.BFloat16}
 INDICES = ("i32", "i64")  # dtypes of indices
@@ -41,6 +41,17 @@ def dtype_name(array: object, where: str, allowed: tuple[str, ...] = tuple(FLOAT
     name = _ARRAY_NAMES.get(full, full)
     if name not in allowed:
         raise TypeError(f"{where}: dtype {full} is not supported: expected one of {', '.join(allowed)}")
+    return name
+
+
+def float_name(dtype: Any, where: str) -> str | None:
+    """``"f32"``, ``"f16"`` or ``"bf16"`` of a dtype of torch or NumPy or of a name; None stays. ValueError if none."""
+    if dtype is None:
+        return None
+    full = getattr(dtype, "__name__", None) or str(dtype).rpartition(".")[2]  # NumPy's scalars are classes
+    name = _ARRAY_NAMES.get(full, full)
+    if name not in FLOATS:
+        raise ValueError(f"{where} must be one of {', '.join(FLOATS)}, got {dtype!r}")
     return name
 
 

@@ -22,6 +22,7 @@ __all__ = ["MixtureForward", "is_mixture", "kernels_of", "refuse_mixture", "refu
 
 ops: Any = _ops  # its forms are made from declarations
 _LAYERS = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))  # of an expert: gate, up, down
+_HALVES = (torch.float16, torch.bfloat16)
 _TOLERANCE = 4  # roundings of the dtype that the tried forward may be off, of the largest value
 
 
@@ -103,7 +104,7 @@ def _torch_product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | N
 
 def _has_product(weight: torch.Tensor) -> bool:
     """Whether the router's product is a kernel's."""
-    return weight.dtype in (torch.float16, torch.bfloat16) and not any(size % 8 for size in weight.shape)
+    return weight.dtype in _HALVES and not any(size % 8 for size in weight.shape)
 
 
 def _product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, wide: bool) -> torch.Tensor:
@@ -202,7 +203,7 @@ def _second_result(m: Any) -> tuple[str, str]:
     if isinstance(found, str):
         return found, ""
     parameters = list(m.experts.parameters())
-    if len({p.dtype for p in parameters}) > 1 or parameters[0].dtype not in (torch.float16, torch.bfloat16):
+    if len({p.dtype for p in parameters}) > 1 or parameters[0].dtype not in _HALVES:
         return f"its experts are {parameters[0].dtype}: float16 or bfloat16 is needed", ""
     if any(p.device.type == "meta" for p in parameters):
         return "its weights have no values yet, so its definition cannot be checked", ""
@@ -223,8 +224,8 @@ def refuse_mixture(m: Any) -> str:
 def refuse_mixture_call(m: Any, x: torch.Tensor) -> str:
     """Why a call cannot use the kernels, or ""."""
     weight = next(m.experts.parameters())
-    if x.dtype != weight.dtype:
-        return f"input dtype {x.dtype}, weight dtype {weight.dtype}"
+    if x.dtype != weight.dtype or x.dtype not in _HALVES:
+        return f"input dtype {x.dtype}, weight dtype {weight.dtype}: both must be float16 or both bfloat16"
     if x.device != weight.device:
         return f"parameters on device {weight.device}, input on {x.device}"
     if x.dim() == 0 or x.shape[-1] != _router(m).weight.shape[1]:
