@@ -83,17 +83,19 @@ def test_operands_are_what_registers_hold(sim, build_dir: str, arch: str) -> Non
 REGISTERS = 48  # of the products of test_neighbours_are_as_if_alone
 ALONE = "  s_mov_b32 s20, 0\n"  # what products do not run across
 KINDS = {
-    "gfx942": ("v_mfma_f32_16x16x16_f16", "v_mfma_f32_16x16x32_fp8_fp8", "v_mfma_i32_16x16x32_i8"),
+    "gfx942": ("v_mfma_f32_16x16x16_f16", "v_mfma_f32_16x16x32_fp8_fp8", "v_mfma_i32_16x16x32_i8",
+               "v_mfma_f32_16x16x4_f32"),
     "gfx90a": ("v_mfma_f32_16x16x16f16", "v_mfma_f32_16x16x16bf16_1k"),
     "gfx950": ("v_mfma_f32_16x16x32_bf16", "v_mfma_f32_16x16x32_bf8_fp8"),
     "gfx1100": ("v_wmma_f32_16x16x16_f16", "v_wmma_f16_16x16x16_f16"),
     "gfx1201": ("v_wmma_f32_16x16x16_bf16", "v_wmma_f32_16x16x16_fp8_fp8"),
     "gfx1250": ("v_wmma_f32_16x16x32_bf16", "v_wmma_f32_16x16x64_fp8_bf8"),
 }
+LARGE = {"gfx942": ("v_mfma_f32_32x32x8_f16",)}
 SIZES = {  # registers of A and B, and of C and D
     "v_wmma_f32_16x16x16_f16": (8, 8), "v_wmma_f16_16x16x16_f16": (8, 8), "v_wmma_f32_16x16x16_bf16": (4, 8),
     "v_wmma_f32_16x16x16_fp8_fp8": (2, 8), "v_wmma_f32_16x16x32_bf16": (8, 8), "v_wmma_f32_16x16x64_fp8_bf8": (8, 8),
-    "v_mfma_f32_16x16x32_bf16": (4, 4),
+    "v_mfma_f32_16x16x32_bf16": (4, 4), "v_mfma_f32_32x32x8_f16": (2, 16), "v_mfma_f32_16x16x4_f32": (1, 4),
 }
 
 
@@ -138,3 +140,47 @@ def test_neighbours_are_as_if_alone(sim, build_dir: str, arch: str) -> None:
         together, alone = (bench.run(f"{name}{seed}", rows) for name in ("together", "alone"))
         assert (together != rows).any()
         assert np.array_equal(together, alone), seed
+
+
+def loop_body(kind: str, start: str, columns_first: bool) -> tuple[str, int]:
+    """Products of a matrix loop, 2 x 4 tiles of D and two steps of k, and the registers that they use."""
+    ab, cd = SIZES.get(kind, (2, 4))
+    first_b, first_d = FIRST + 4 * ab, FIRST + 12 * ab
+    tiles = [(i, j) for i in range(2) for j in range(4)]
+    if columns_first:
+        tiles.sort(key=lambda tile: tile[1])
+
+    def registers(first: int, count: int) -> str:
+        return f"v[{first}:{first + count - 1}]"
+
+    lines = []
+    for k in range(2):
+        for i, j in tiles:
+            d = registers(first_d + (4 * i + j) * cd, cd)
+            c = {"D": d, "zero": "0", "other": registers(FIRST, cd)}[start if k == 0 else "D"]
+            lines.append(f"  {kind} {d}, {registers(FIRST + (2 * i + k) * ab, ab)}, "
+                         f"{registers(first_b + (2 * j + k) * ab, ab)}, {c}\n")
+    return "".join(lines), 12 * ab + 8 * cd
+
+
+@pytest.mark.parametrize("arch", KINDS)
+def test_sums_of_a_loop_are_those_of_its_products(sim, build_dir: str, arch: str) -> None:
+    """Tiles that are computed side by side, over all steps at once, have the bits of one product after the other."""
+    programs, used = [], 0
+    for n, kind in enumerate((*KINDS[arch], *LARGE.get(arch, ()))):
+        for start in ("D", "zero", "other"):
+            for columns_first in (False, True):
+                body, registers = loop_body(kind, start, columns_first)
+                used = max(used, registers)
+                for name, code in (("together", body), ("alone", body.replace("\n", "\n" + ALONE))):
+                    programs.append((f"{name}_{n}_{start}_{columns_first:d}", code))
+    bench = Bench(sim, arch, [Program(name, code, used, FIRST, used) for name, code in programs], build_dir)
+    rng = np.random.default_rng(5)
+    special = rng.integers(0, 2**32, (used, bench.wave), dtype=np.uint32)  # with infinities and NaN
+    finite = special & np.uint32(0xBBBBBBBB)
+    finite[:, ::7] = special[:, ::7] & np.uint32(0x83838383)  # denormal numbers among them
+    for rows in (finite, special):
+        for (together, _), (alone, _) in zip(programs[::2], programs[1::2], strict=True):
+            got = bench.run(together, rows)
+            assert (got != rows).any()
+            assert np.array_equal(got, bench.run(alone, rows)), together

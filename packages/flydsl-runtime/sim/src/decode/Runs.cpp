@@ -1,7 +1,7 @@
 //===- Runs.cpp - instructions that run together --------------------------===//
 //
-// Products of one kind that follow each other share their operands. Executed together they unpack them
-// once, without having to look whether something has written their registers in between.
+// Products of one kind that follow each other share their operands and add to the same tiles. Executed together
+// they unpack operands once and keep sums out of the registers (exec/ProductRun.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,10 +13,10 @@ namespace flysim {
 
 namespace {
 
-/// True for a product whose operands A and B are what their registers hold.
+/// True for a product whose operands are what their registers hold.
 bool isPlainProduct(const Inst &i) {
   const bool swizzled = i.ext && (i.ext->cbsz | i.ext->abid | i.ext->blgp);
-  return i.def && i.def->run && i.exec == i.def->exec && !swizzled && !((i.negLo | i.negHi) & 3);
+  return i.def && i.def->run && i.exec == i.def->exec && !swizzled && !((i.negLo | i.negHi) & 7);
 }
 
 /// True for s_nop and for waits for memory: what compilers place between products.

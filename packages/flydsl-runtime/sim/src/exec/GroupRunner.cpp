@@ -18,12 +18,8 @@ namespace {
 /// Instructions that a wave runs before the next wave of its work-group gets a turn,
 /// so that waves that spin on memory make progress together.
 constexpr uint64_t kSlice = 20000;
-/// A wave that waits for memory is looked for every so many instructions, in loops of at
-/// most so many. One that was found waiting gets short turns.
+/// A wave that waits for memory is looked for every so many instructions. One that was found waiting gets short turns.
 constexpr uint64_t kLook = 2000, kWaitingLook = 16;
-constexpr uint32_t kSpinLoop = 128;
-/// Instructions of the longest way through a loop that is looked at for changing nothing.
-constexpr size_t kLongestLoop = 4096;
 
 /// Relative indexing may name registers past the file; they land in these rows.
 constexpr unsigned kSpareRows = 40;
@@ -40,12 +36,6 @@ template <class T> T *allocate(size_t count) {
   if (!p)
     raise(FaultKind::OutOfMemory, "no host memory for the simulated registers");
   return p;
-}
-
-uint64_t hash(const uint32_t *data, size_t count, uint64_t seed) {
-  for (size_t k = 0; k < count; ++k)
-    seed = (seed ^ data[k]) * 0x9e3779b97f4a7c15ull;
-  return seed ^ seed >> 32;
 }
 
 unsigned barrierSlotOf(int id) {
@@ -155,6 +145,7 @@ void GroupRunner::start(Wave &w, Workgroup &wg, unsigned index) {
   w.v = registers + at * rows * kRow;
   w.tmp = temps;
   w.mem = &cache;
+  w.products = &products;
   w.wg = &wg;
   w.scratchPerLane = scratchPerLane;
   w.scratch = scratch + at * lanes * scratchPerLane;
@@ -181,25 +172,47 @@ static void checkIndexed(const Wave &w, const Inst &i) {
       check(*o);
 }
 
+namespace {
+/// What a wave runs without being seen, until it jumps, is seen or stops.
+struct Straight {
+  Tally &tally;
+  Wave &w;
+  uint32_t first = w.pc; ///< the first instruction that is not counted yet
+  ~Straight() { countTo(w.pc); }
+  void countTo(uint32_t end) {
+    if (end != first)
+      tally.countStraight(first, end, w);
+  }
+};
+} // namespace
+
 /// The loop of a wave whose observer sees some instructions and has the others counted.
 void GroupRunner::runCounted(Wave &w, uint64_t &budget, Tally &tally) {
   const Inst *code = d.program->insts.data();
+  const uint8_t *seen = tally.seen.data();
+  Straight straight{tally, w};
   do {
     const uint32_t index = w.pc++;
     const Inst &i = code[index];
     w.cur = &i;
-    const uint8_t *seen = tally.seen.data() + index, *end = seen + i.joined + 1;
-    if (i.joined && std::all_of(seen, end, [](uint8_t s) { return s == 0; })) {
-      for (uint32_t n = index; n <= index + i.joined; ++n)
-        tally.count(n, w);
-      i.run(w, i);
-      continue;
-    }
-    if (*seen)
+    if (seen[index]) {
+      straight.countTo(index);
+      straight.first = w.pc;
       observer->instruction(w, i);
-    else
-      tally.count(index, w);
-    i.exec(w, i);
+      i.exec(w, i);
+      straight.first = w.pc;
+    } else {
+      const bool together = i.joined && !memchr(seen + index, 1, i.joined + 1u);
+      const uint32_t next = index + 1 + (together ? i.joined : 0);
+      if (w.exec() != w.fullMask)
+        for (uint32_t n = index; n < next; ++n)
+          tally.countPartial(n, w);
+      (together ? i.run : i.exec)(w, i);
+      if (w.pc == next)
+        continue;
+      straight.countTo(next);
+      straight.first = w.pc;
+    }
   } while (w.state == WaveState::Running && --budget);
 }
 
@@ -228,83 +241,6 @@ void GroupRunner::runLoop(Wave &w, uint64_t &budget) {
     w.cur = &i;
     i.run(w, i);
   } while (w.state == WaveState::Running && --budget);
-}
-
-/// True when the wave, in a short loop, has come back to where it was with the same
-/// registers: it does nothing until others write the memory that it reads. Runs some
-/// instructions to find the place in the loop again.
-bool GroupRunner::spins(Wave &w, Place &p) {
-  auto scalars = [&] { return hash(w.s, kSink, w.scc); };
-  if (w.pc - p.pc + kSpinLoop > 2 * kSpinLoop) {
-    p = Place{w.pc, scalars()};
-    return false;
-  }
-  for (unsigned n = 0; n < kSpinLoop && w.pc != p.pc; ++n) {
-    runOne(w);
-    ++w.executed;
-    if (w.state != WaveState::Running)
-      return false;
-  }
-  uint64_t now = scalars();
-  if (w.pc != p.pc || now != p.scalars) {
-    p = Place{w.pc, now};
-    return false;
-  }
-  if (p.spins)
-    return true;
-  uint64_t vectors = hash(w.v, size_t(usedRows) * kRow, 1);
-  std::swap(p.vectors, vectors);
-  return p.vectors == vectors;
-}
-
-/// Runs the wave until it comes to `head` again, with the instructions in `path`. False if it does
-/// not, or stops.
-bool GroupRunner::walkLoop(Wave &w, uint32_t head, std::vector<uint32_t> &path) {
-  path.clear();
-  do {
-    if (path.size() == kLongestLoop)
-      return false;
-    path.push_back(w.pc);
-    stores->before(w, w.pc);
-    runOne(w);
-    stores->after(w);
-    ++w.executed;
-    if (w.state == WaveState::Yield)
-      w.state = WaveState::Running; // sleeping is part of waiting
-    if (w.state != WaveState::Running)
-      return false;
-  } while (w.pc != head);
-  return true;
-}
-
-/// True if the wave's loop repeats itself: the same way twice, from the same registers as far as they
-/// matter on that way.
-bool GroupRunner::loopsForEver(Wave &w) {
-  if (w.msb[0] | w.msb[1] | w.msb[2] | w.msb[3])
-    return false;
-  if (!stores)
-    stores = std::make_unique<StoreWatch>(*d.program);
-  stores->take();
-  std::vector<uint32_t> first, second, registers;
-  const uint32_t head = w.pc;
-  bool keeps;
-  if (!walkLoop(w, head, first) || !loops.needed(first, registers, keeps))
-    return false;
-  uint64_t before = LoopState::hash(w, registers);
-  if (!walkLoop(w, head, second) || first != second || LoopState::hash(w, registers) != before)
-    return false;
-  // Both rounds: in the first one a store would show what others have written since the last look.
-  return !stores->take() || !keeps;
-}
-
-bool GroupRunner::stuck() const {
-  bool any = false;
-  for (size_t k = 0; k < waves.size(); ++k) {
-    any |= places[k].stuck;
-    if (!places[k].stuck && waves[k].state != WaveState::Ended && waves[k].state != WaveState::AtBarrier)
-      return false;
-  }
-  return any;
 }
 
 void GroupRunner::runSlice(Wave &w, uint64_t slice) {

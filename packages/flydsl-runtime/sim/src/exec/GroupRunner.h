@@ -4,6 +4,7 @@
 
 #include "exec/LoopState.h"
 #include "exec/Machine.h"
+#include "exec/ProductRun.h"
 #include "exec/Wave.h"
 #include "exec/WaveStart.h"
 #include "observe/Observer.h"
@@ -87,6 +88,7 @@ private:
   std::vector<Workgroup> wgs;
   std::vector<Region> writable; ///< host memory that the launch may write
   AccessCache cache;
+  ProductRuns products;
   const Wave *running = nullptr;
   unsigned rounds = 0, sleeps = 0;
   bool waits = false; ///< every wave that ran last does the same over and over, or sleeps

@@ -49,33 +49,37 @@ inline void storePair(uint8_t *first, uint8_t *second, __m128 v) {
 }
 #endif
 
-/// Loads N dwords of each lane from `at(lane)` into N rows. `at` must not read the rows.
-template <unsigned N, class At> inline void loadRows(uint32_t *d, unsigned lanes, At at) {
+/// Loads N dwords from each of four places into N rows.
+template <unsigned N> inline void loadFourLanes(uint32_t *d, const uint8_t *const (&p)[4]) {
 #if defined(__SSE2__)
   if constexpr (N == 2) {
-    for (unsigned l = 0; l < lanes; l += 4) {
-      __m128 x = loadPair(at(l), at(l + 1)), y = loadPair(at(l + 2), at(l + 3));
-      setRowOfFour(d + l, _mm_shuffle_ps(x, y, 0x88));
-      setRowOfFour(d + kRow + l, _mm_shuffle_ps(x, y, 0xdd));
-    }
+    __m128 x = loadPair(p[0], p[1]), y = loadPair(p[2], p[3]);
+    setRowOfFour(d, _mm_shuffle_ps(x, y, 0x88));
+    setRowOfFour(d + kRow, _mm_shuffle_ps(x, y, 0xdd));
     return;
   }
   if constexpr (N == 4) {
-    for (unsigned l = 0; l < lanes; l += 4) {
-      __m128 r[4] = {loadFour(at(l)), loadFour(at(l + 1)), loadFour(at(l + 2)), loadFour(at(l + 3))};
-      _MM_TRANSPOSE4_PS(r[0], r[1], r[2], r[3]);
-      for (unsigned k = 0; k < 4; ++k)
-        setRowOfFour(d + k * kRow + l, r[k]);
-    }
+    __m128 r[4] = {loadFour(p[0]), loadFour(p[1]), loadFour(p[2]), loadFour(p[3])};
+    _MM_TRANSPOSE4_PS(r[0], r[1], r[2], r[3]);
+    for (unsigned k = 0; k < 4; ++k)
+      setRowOfFour(d + k * kRow, r[k]);
     return;
   }
 #endif
-  for (unsigned l = 0; l < lanes; ++l) {
+  for (unsigned l = 0; l < 4; ++l) {
     if constexpr (N == 2)
-      loadWord64(d[l], d[kRow + l], at(l));
+      loadWord64(d[l], d[kRow + l], p[l]);
     else
       for (unsigned k = 0; k < N; ++k)
-        memcpy(&d[k * kRow + l], at(l) + 4 * k, 4);
+        memcpy(&d[k * kRow + l], p[l] + 4 * k, 4);
+  }
+}
+
+/// Loads N dwords of each lane from `at(lane)` into N rows. `at` must not read the rows.
+template <unsigned N, class At> inline void loadRows(uint32_t *d, unsigned lanes, At at) {
+  for (unsigned l = 0; l < lanes; l += 4) {
+    const uint8_t *const p[4] = {at(l), at(l + 1), at(l + 2), at(l + 3)};
+    loadFourLanes<N>(d + l, p);
   }
 }
 

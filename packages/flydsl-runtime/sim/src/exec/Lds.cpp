@@ -56,7 +56,7 @@ void read2(Wave &w, const Inst &i) {
   memcpy(addr, row(w, i.src[0]), sizeof addr);
   uint32_t *d = row(w, i.dst);
   const uint32_t offsets[2] = {static_cast<uint32_t>(i.imm) * unit, i.offset2 * unit};
-  if (readWhole(w, addr, offsets[0], bytes, d) && readWhole(w, addr, offsets[1], bytes, d + bytes / 4 * kRow))
+  if (readWholeTwice(w, addr, offsets, bytes, d))
     return;
   forActive(w, [&](unsigned l) {
     for (unsigned k = 0; k < 2; ++k) {

@@ -10,7 +10,7 @@
 #include "exec/MatrixExec.h"
 #include "exec/MatrixFragments.h"
 #include "exec/MatrixInline.h"
-#include "exec/MatrixVector.h"
+#include "exec/MatrixSums.h"
 #include "exec/Register.h"
 
 namespace flysim {
@@ -85,27 +85,42 @@ void denseFloat(Wave &w, const Inst &in) {
   acc.finish();
 }
 
-/// Products of one kind, with waits between them, that share fragments.
+/// What a product adds to, into its D.
+void startSum(Wave &w, const MatrixPlan &p, const Inst &in) {
+  uint32_t *d = row(w, in.dst);
+  const size_t size = size_t(p.dRegs()) * kRow;
+  if (in.src[2].kind == OperandKind::Vgpr)
+    memmove(d, row(w, in.src[2]), size * sizeof(uint32_t));
+  else
+    for (size_t n = 0, v = read32(w, in.src[2]); n < size; ++n)
+      d[n] = static_cast<uint32_t>(v);
+}
+
+/// Products of one kind, with waits between them.
 void denseFloatRun(Wave &w, const Inst &first) {
+  struct alignas(64) Planes {
+    float of[2][ProductPart::kMostPlanes * kRow];
+  };
+  static thread_local std::unique_ptr<Planes> planes{new Planes};
   const MatrixPlan &p = planOf(w, first);
   const MatrixDesc &d = *p.desc;
   const bool fnuz = fnuzFloats(w);
-  RunFragments a(0, p.aRegs() * kRow, p.aSlots * kRow), b(1, p.bRegs() * kRow, p.bSlots * kRow);
-  alignas(64) uint32_t c[32 * kRow];
-  for (const Inst *in = &first; in <= &first + first.joined; ++in) {
-    if (in->def != first.def) {
-      in->exec(w, *in);
-      continue;
+  auto *registers = reinterpret_cast<float *>(w.v);
+  SumArgs s{planes->of[0], planes->of[1], registers, p.a.data(), p.b.data(), d.k, p.c.data(), nullptr};
+  for (const ProductPart &part : w.products->of(w, first)) {
+    for (unsigned side = 0; side < 2; ++side) {
+      const unsigned slots = side ? p.bSlots : p.aSlots;
+      float *to = planes->of[side];
+      for (uint32_t reg : part.operands[side]) {
+        unpackFloat(side ? d.b : d.a, fnuz, to, w.v + size_t(reg) * kRow, slots, p.lanes);
+        to += slots * kRow;
+      }
     }
-    const uint32_t *rows[2] = {row(w, in->src[0]), row(w, in->src[1])};
-    const float *x = a.planes(rows[0], [&](float *to) { unpackFloat(d.a, fnuz, to, rows[0], p.aSlots, p.lanes); });
-    const float *y = b.planes(rows[1], [&](float *to) { unpackFloat(d.b, fnuz, to, rows[1], p.bSlots, p.lanes); });
-    Accumulator acc(w, *in, p, in->src[2], c);
-    forBlocks(p, x, y, p.a.data(), p.b.data(), d.k, acc, tileFloat);
-    acc.finish();
-    const uint32_t *written = row(w, in->dst);
-    a.wrote(written, p.dRegs() * kRow);
-    b.wrote(written, p.dRegs() * kRow);
+    for (const Inst *in : part.starts)
+      startSum(w, p, *in);
+    s.factors = part.factors.data();
+    for (const ProductPart::Tile &tile : part.tiles)
+      sumTile(s, tile, d.m);
   }
   w.pc += first.joined;
   w.executed += first.joined;
@@ -266,7 +281,7 @@ void FLYSIM_LEVEL::registerMatrix(OpTable &table) {
   for (const MatrixInst &m : matrixInstructions()) {
     OpDef d;
     d.exec = executorOf(m.desc);
-    if (d.exec == denseFloat && elemBits(m.desc.a) < 32)
+    if (d.exec == denseFloat && isSum(m.desc))
       d.run = denseFloatRun;
     d.nsrc = 3;
     d.table = &m;

@@ -63,54 +63,6 @@ private:
   alignas(64) uint32_t knownPlanes[kPlaces * kMostPlanes * kRow];
 };
 
-/// Planes of the fragments of products that run together. Nothing but these products writes registers
-/// meanwhile, and they say what they have written.
-class RunFragments {
-public:
-  /// Fragments of `size` dwords in registers, with `planeSize` elements.
-  RunFragments(unsigned side, size_t size, size_t planeSize)
-      : size(size), planeSize(planeSize), store(ofThread(side)), shift(__builtin_ctzll(size * sizeof(uint32_t))) {}
-
-  /// The planes of the fragment in `rows`; made with `unpack(planes)` unless they are known. They stay until
-  /// the next call.
-  template <class Unpack> const float *planes(const uint32_t *rows, Unpack unpack) {
-    const unsigned place = reinterpret_cast<uintptr_t>(rows) >> shift & (kPlaces - 1);
-    float *planes = store + place * planeSize;
-    if (known[place] == rows)
-      return planes;
-    known[place] = rows;
-    first = rows < first ? rows : first;
-    end = rows + size > end ? rows + size : end;
-    unpack(planes);
-    return planes;
-  }
-
-  /// `count` dwords of registers were written.
-  void wrote(const uint32_t *rows, size_t count) {
-    if (rows >= end || rows + count <= first)
-      return;
-    for (const uint32_t *&k : known)
-      if (k && k < rows + count && rows < k + size)
-        k = nullptr;
-  }
-
-private:
-  static constexpr unsigned kPlaces = 16, kMostPlanes = 64; ///< of a fragment of any instruction
-  static float *ofThread(unsigned side) {
-    struct alignas(64) Store {
-      float planes[2][kPlaces * kMostPlanes * kRow];
-    };
-    static thread_local std::unique_ptr<Store> store{new Store};
-    return store->planes[side];
-  }
-
-  const size_t size, planeSize;
-  float *const store;
-  const int shift;
-  const uint32_t *known[kPlaces] = {};
-  const uint32_t *first = reinterpret_cast<const uint32_t *>(UINTPTR_MAX), *end = nullptr; ///< of all that were known
-};
-
 } // namespace
 } // namespace flysim
 

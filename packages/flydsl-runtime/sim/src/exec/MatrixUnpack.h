@@ -36,15 +36,18 @@ struct Fields {
   Fields down(unsigned by) const { return {_mm512_srli_epi16(v, by)}; }
   /// All bits of the fields that are equal.
   Fields equal(Fields o) const { return {_mm512_movm_epi16(_mm512_cmpeq_epi16_mask(v, o.v))}; }
-  /// Halves to floats times `scale`: the low fields of the lanes to `lo`, the high ones to `hi`.
-  void toFloats(float *lo, float *hi, float scale) const {
+  bool hasByte(unsigned x) const { return _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8(static_cast<char>(x))) != 0; }
+  /// Halves to floats as `change` wants them: the low fields of the lanes to `lo`, the high ones to `hi`.
+  template <class Change> void toFloats(float *lo, float *hi, Change change) const {
     alignas(64) static constexpr uint16_t kOrder[32] = {0,  2,  4,  6,  8,  10, 12, 14, 16, 18, 20,
                                                         22, 24, 26, 28, 30, 1,  3,  5,  7,  9,  11,
                                                         13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
     const __m512i sorted = _mm512_permutexvar_epi16(_mm512_load_si512(kOrder), v);
-    const __m512 s = _mm512_set1_ps(scale);
-    _mm512_storeu_ps(lo, _mm512_mul_ps(_mm512_cvtph_ps(_mm512_castsi512_si256(sorted)), s));
-    _mm512_storeu_ps(hi, _mm512_mul_ps(_mm512_cvtph_ps(_mm512_extracti64x4_epi64(sorted, 1)), s));
+    _mm512_storeu_ps(lo, change(_mm512_cvtph_ps(_mm512_castsi512_si256(sorted))));
+    _mm512_storeu_ps(hi, change(_mm512_cvtph_ps(_mm512_extracti64x4_epi64(sorted, 1))));
+  }
+  static auto times(float scale) {
+    return [s = _mm512_set1_ps(scale)](__m512 x) { return _mm512_mul_ps(x, s); };
   }
 };
 #elif defined(__AVX2__) && defined(__F16C__)
@@ -61,15 +64,20 @@ struct Fields {
   Fields up(unsigned by) const { return {_mm256_slli_epi16(v, int(by))}; }
   Fields down(unsigned by) const { return {_mm256_srli_epi16(v, int(by))}; }
   Fields equal(Fields o) const { return {_mm256_cmpeq_epi16(v, o.v)}; }
-  void toFloats(float *lo, float *hi, float scale) const {
+  bool hasByte(unsigned x) const {
+    return _mm256_movemask_epi8(_mm256_cmpeq_epi8(v, _mm256_set1_epi8(static_cast<char>(x)))) != 0;
+  }
+  template <class Change> void toFloats(float *lo, float *hi, Change change) const {
     const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0, 1,
                                            4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
     const __m256i sorted = _mm256_shuffle_epi8(v, order);
-    const __m256 s = _mm256_set1_ps(scale);
-    const __m256 first = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(sorted)), s);
-    const __m256 second = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(sorted, 1)), s);
+    const __m256 first = change(_mm256_cvtph_ps(_mm256_castsi256_si128(sorted)));
+    const __m256 second = change(_mm256_cvtph_ps(_mm256_extracti128_si256(sorted, 1)));
     _mm256_storeu_ps(lo, _mm256_permute2f128_ps(first, second, 0x20));
     _mm256_storeu_ps(hi, _mm256_permute2f128_ps(first, second, 0x31));
+  }
+  static auto times(float scale) {
+    return [s = _mm256_set1_ps(scale)](__m256 x) { return _mm256_mul_ps(x, s); };
   }
 };
 #endif
@@ -79,7 +87,7 @@ inline void unpackF16(float *planes, const uint32_t *rows, unsigned regs, unsign
     float *lo = planes, *hi = planes + kRow;
 #if defined(FLYSIM_FIELDS)
     for (unsigned i = 0; i < lanes; i += Fields::kLanes)
-      Fields::load(rows + i).toFloats(lo + i, hi + i, 1.0f);
+      Fields::load(rows + i).toFloats(lo + i, hi + i, [](auto x) { return x; });
 #else
     for (unsigned i = 0; i < lanes; ++i) {
       lo[i] = halfToFloat(rows[i] & 0xffff);
@@ -152,16 +160,23 @@ inline void decodeFields(float *plane, const uint32_t *rows, const uint32_t *nex
 //===--- 8-bit formats ------------------------------------------------------===//
 
 #if defined(FLYSIM_FIELDS)
+/// Whether a byte is a NaN that is none as a half.
+template <class F> inline bool hasNan(Fields bytes) {
+  if constexpr (F::special == Small::Ocp)
+    return (bytes & Fields::all(0x7f7f)).hasByte(0x7f);
+  return F::special == Small::Fnuz && bytes.hasByte(0x80);
+}
+
 /// 16-bit fields holding a code in their high byte to halves of the same value times
-/// 2^(bias - 15); the caller undoes the factor. Low bytes are ignored.
-template <class F> inline Fields smallToHalf(Fields x) {
+/// 2^(bias - 15); the caller undoes the factor. Low bytes are ignored, NaNs looked for with `kNan`.
+template <class F, bool kNan> inline Fields smallToHalf(Fields x) {
   constexpr unsigned down = F::exponent == 4 ? 1 : 0;
   const Fields signBit = Fields::all(0x8000), field = Fields::all(0x7f00 >> down), nan = Fields::all(0x7e00);
   const Fields mag = x.down(down) & field;
   Fields r = mag | (x & signBit);
-  if constexpr (F::special == Small::Ocp)
+  if constexpr (kNan && F::special == Small::Ocp)
     r = r | (mag.equal(field) & nan);
-  if constexpr (F::special == Small::Fnuz)
+  if constexpr (kNan && F::special == Small::Fnuz)
     r = r | (r.equal(signBit) & nan);
   return r;
 }
@@ -173,12 +188,18 @@ inline void unpackSmall8(float *planes, const uint32_t *rows, unsigned regs, uns
   for (unsigned r = 0; r < regs; ++r, rows += kRow, planes += 4 * kRow) {
 #if defined(FLYSIM_FIELDS)
     if constexpr (F::exponent == 4 || F::special == Small::Ieee) {
-      const float scale = asFloat(uint32_t(127 + 15 - F::bias) << 23);
+      const auto scale = Fields::times(asFloat(uint32_t(127 + 15 - F::bias) << 23));
       for (unsigned i = 0; i < lanes; i += Fields::kLanes) {
         const Fields v = Fields::load(rows + i);
         float *p = planes + i;
-        smallToHalf<F>(v.up(8)).toFloats(p, p + 2 * kRow, scale);
-        smallToHalf<F>(v).toFloats(p + kRow, p + 3 * kRow, scale);
+        auto convert = [&](auto nan) {
+          smallToHalf<F, nan>(v.up(8)).toFloats(p, p + 2 * kRow, scale);
+          smallToHalf<F, nan>(v).toFloats(p + kRow, p + 3 * kRow, scale);
+        };
+        if (hasNan<F>(v))
+          convert(std::true_type());
+        else
+          convert(std::false_type());
       }
       continue;
     }

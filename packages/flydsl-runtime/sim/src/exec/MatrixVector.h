@@ -29,6 +29,24 @@ struct F32x16 {
     _mm512_storeu_ps(p, _mm512_mask_mov_ps(v, nan, quiet));
   }
 };
+
+/// Stores rows to `to` + at[row]. Whether any of them has a NaN costs one comparison for two rows.
+template <unsigned kRows> inline void storeRows(const F32x16 (&rows)[kRows], float *to, const uint16_t *at) {
+  static_assert(kRows % 2 == 0, "");
+  __mmask16 nan = 0;
+#pragma GCC unroll 16
+  for (unsigned r = 0; r < kRows; r += 2)
+    nan |= _mm512_cmp_ps_mask(rows[r].v, rows[r + 1].v, _CMP_UNORD_Q);
+  if (__builtin_expect(nan != 0, 0)) {
+#pragma GCC unroll 16
+    for (unsigned r = 0; r < kRows; ++r)
+      rows[r].store(to + at[r]);
+    return;
+  }
+#pragma GCC unroll 16
+  for (unsigned r = 0; r < kRows; ++r)
+    _mm512_storeu_ps(to + at[r], rows[r].v);
+}
 #elif defined(__AVX2__) && defined(__FMA__)
 constexpr unsigned kRowsAtOnce = 4;
 struct F32x16 {
@@ -94,6 +112,14 @@ struct F32x4 {
   }
 #endif
 };
+
+/// Stores rows to `to` + at[row].
+template <class RowT, unsigned kRows, class T>
+inline void storeRows(const RowT (&rows)[kRows], T *to, const uint16_t *at) {
+#pragma GCC unroll 16
+  for (unsigned r = 0; r < kRows; ++r)
+    rows[r].store(to + at[r]);
+}
 
 /// Pairs of 16-bit steps in each 32-bit element: acc += a.lo * b.lo + a.hi * b.hi.
 struct I32x16 {
@@ -191,10 +217,7 @@ __attribute__((noinline)) void tileRows(const TileArgs<T> &t, unsigned i) {
   }
   for (; k < t.steps; ++k)
     step(k);
-  T *to = t.d;
-#pragma GCC unroll 16
-  for (unsigned r = 0; r < kRows; ++r)
-    acc[r].store(to + at[r]);
+  storeRows(acc, t.d, at);
 }
 
 /// The product of one block with `n` columns (4 or a multiple of 16).

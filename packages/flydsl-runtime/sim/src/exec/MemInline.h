@@ -27,29 +27,32 @@ inline MemShape shapeOf(uint32_t aux) {
 /// Where a direct-to-LDS load writes: M0, as wide as the largest LDS (160 KiB on gfx950).
 inline uint32_t ldsBase(const Wave &w) { return w.s[w.m0Index] & 0x3ffff; }
 
-/// True if lane i of a block is at the block's first address + i*bytes. A block that wraps around the
-/// end of the address space is not dense: its bounds lie inside.
-inline bool isDense(const uint64_t *addr, unsigned bytes) {
+/// True if lane i of `kLanes` is at the first address + i*bytes. Lanes that wrap around the end of the
+/// address space are not dense: their bounds lie inside.
+template <unsigned kLanes> inline bool isDense(const uint64_t *addr, unsigned bytes) {
   uint64_t base = addr[0], next = base, diff = 0;
-  for (unsigned i = 0; i < kBlock; ++i, next += bytes)
+  for (unsigned i = 0; i < kLanes; ++i, next += bytes)
     diff |= addr[i] ^ next;
-  return diff == 0 && base + uint64_t(kBlock - 1) * bytes >= base;
+  return diff == 0 && base + uint64_t(kLanes - 1) * bytes >= base;
 }
 
-/// Bounds of the addresses of all lanes. Bit b of the result: lane i of block b is at the block's
+/// Lanes of an access that is not dense as a whole which may be so: a row of a matrix tile.
+constexpr unsigned kPart = 16;
+
+/// Bounds of the addresses of all lanes. Bit b of the result: lane i of part b is at the part's
 /// first address + i*bytes.
-inline unsigned scan(const uint64_t *addr, unsigned blocks, unsigned bytes, uint64_t &lo, uint64_t &hi) {
+inline unsigned scan(const uint64_t *addr, unsigned lanes, unsigned bytes, uint64_t &lo, uint64_t &hi) {
   uint64_t low = addr[0], high = addr[0];
   unsigned dense = 0;
-  for (unsigned b = 0; b < blocks; ++b, addr += kBlock) {
-    if (isDense(addr, bytes)) {
-      const uint64_t base = addr[0], last = base + uint64_t(kBlock - 1) * bytes;
+  for (unsigned b = 0; b < lanes / kPart; ++b, addr += kPart) {
+    if (isDense<kPart>(addr, bytes)) {
+      const uint64_t base = addr[0], last = base + uint64_t(kPart - 1) * bytes;
       dense |= 1u << b;
       low = base < low ? base : low;
       high = last > high ? last : high;
       continue;
     }
-    for (unsigned i = 0; i < kBlock; ++i) {
+    for (unsigned i = 0; i < kPart; ++i) {
       low = addr[i] < low ? addr[i] : low;
       high = addr[i] > high ? addr[i] : high;
     }
@@ -92,35 +95,35 @@ inline void fetchStored(const uint32_t *s, unsigned lane, uint8_t *p, const MemS
   memcpy(p, &v, m.bytes);
 }
 
-/// Loads of N dwords of the lanes of a block that lie side by side.
-template <unsigned N> inline void loadDense(uint32_t *d, const uint8_t *p) {
+/// Loads of N dwords of `kLanes` lanes that lie side by side.
+template <unsigned N, unsigned kLanes> inline void loadDense(uint32_t *d, const uint8_t *p) {
   if constexpr (N == 1)
-    memcpy(d, p, kBlock * 4);
+    memcpy(d, p, kLanes * 4);
   else
-    loadRows<N>(d, kBlock, [p](unsigned l) { return p + l * N * 4; });
+    loadRows<N>(d, kLanes, [p](unsigned l) { return p + l * N * 4; });
 }
-template <unsigned N> inline void storeDense(const uint32_t *s, uint8_t *p) {
+template <unsigned N, unsigned kLanes> inline void storeDense(const uint32_t *s, uint8_t *p) {
   if constexpr (N == 1)
-    memcpy(p, s, kBlock * 4);
+    memcpy(p, s, kLanes * 4);
   else
-    storeRows<N>(s, kBlock, [p](unsigned l) { return p + l * N * 4; });
+    storeRows<N>(s, kLanes, [p](unsigned l) { return p + l * N * 4; });
 }
 
 /// Loads of N dwords for every lane; `dense` as `scan` gives it.
-template <unsigned N> inline void loadWords(uint32_t *d, const uint64_t *addr, unsigned blocks, unsigned dense) {
-  for (unsigned b = 0; b < blocks; ++b, addr += kBlock, d += kBlock)
+template <unsigned N> inline void loadWords(uint32_t *d, const uint64_t *addr, unsigned lanes, unsigned dense) {
+  for (unsigned b = 0; b < lanes / kPart; ++b, addr += kPart, d += kPart)
     if (dense >> b & 1)
-      loadDense<N>(d, reinterpret_cast<const uint8_t *>(addr[0]));
+      loadDense<N, kPart>(d, reinterpret_cast<const uint8_t *>(addr[0]));
     else
-      loadRows<N>(d, kBlock, [addr](unsigned l) { return reinterpret_cast<const uint8_t *>(addr[l]); });
+      loadRows<N>(d, kPart, [addr](unsigned l) { return reinterpret_cast<const uint8_t *>(addr[l]); });
 }
 template <unsigned N>
-inline void storeWords(const uint32_t *s, const uint64_t *addr, unsigned blocks, unsigned dense) {
-  for (unsigned b = 0; b < blocks; ++b, addr += kBlock, s += kBlock)
+inline void storeWords(const uint32_t *s, const uint64_t *addr, unsigned lanes, unsigned dense) {
+  for (unsigned b = 0; b < lanes / kPart; ++b, addr += kPart, s += kPart)
     if (dense >> b & 1)
-      storeDense<N>(s, reinterpret_cast<uint8_t *>(addr[0]));
+      storeDense<N, kPart>(s, reinterpret_cast<uint8_t *>(addr[0]));
     else
-      storeRows<N>(s, kBlock, [addr](unsigned l) { return reinterpret_cast<uint8_t *>(addr[l]); });
+      storeRows<N>(s, kPart, [addr](unsigned l) { return reinterpret_cast<uint8_t *>(addr[l]); });
 }
 
 /// Loads to `d` under EXEC from the lanes' addresses.
@@ -128,9 +131,9 @@ inline void vectorLoad(Wave &w, uint32_t *d, const uint64_t *addr, const MemShap
   uint64_t exec = w.exec();
   if (exec == w.fullMask) {
     uint64_t lo, hi;
-    unsigned dense = scan(addr, w.blocks, s.bytes, lo, hi);
+    unsigned dense = scan(addr, w.lanes, s.bytes, lo, hi);
     if (w.mem->check(lo, hi - lo + s.bytes, false)) {
-      if (withWords(s.bytes, [&](auto n) { loadWords<n>(d, addr, w.blocks, dense); }))
+      if (withWords(s.bytes, [&](auto n) { loadWords<n>(d, addr, w.lanes, dense); }))
         return;
       for (unsigned i = 0; i < w.lanes; ++i)
         storeLoaded(d, i, reinterpret_cast<const uint8_t *>(addr[i]), s);
@@ -149,9 +152,9 @@ inline void vectorStore(Wave &w, const uint32_t *s, const uint64_t *addr, const 
   uint64_t exec = w.exec();
   if (exec == w.fullMask) {
     uint64_t lo, hi;
-    unsigned dense = scan(addr, w.blocks, m.bytes, lo, hi);
+    unsigned dense = scan(addr, w.lanes, m.bytes, lo, hi);
     if (w.mem->check(lo, hi - lo + m.bytes, true)) {
-      if (withWords(m.bytes, [&](auto n) { storeWords<n>(s, addr, w.blocks, dense); }))
+      if (withWords(m.bytes, [&](auto n) { storeWords<n>(s, addr, w.lanes, dense); }))
         return;
       for (unsigned i = 0; i < w.lanes; ++i)
         fetchStored(s, i, reinterpret_cast<uint8_t *>(addr[i]), m);
@@ -174,7 +177,7 @@ inline bool loadBlocks(Wave &w, uint32_t *d, const uint64_t *first, unsigned byt
       return false;
   return withWords(bytes, [&](auto n) {
     for (unsigned b = 0; b < w.blocks; ++b)
-      loadDense<n>(d + b * kBlock, reinterpret_cast<const uint8_t *>(first[b]));
+      loadDense<n, kBlock>(d + b * kBlock, reinterpret_cast<const uint8_t *>(first[b]));
   });
 }
 inline bool storeBlocks(Wave &w, const uint32_t *s, const uint64_t *first, unsigned bytes) {
@@ -183,7 +186,7 @@ inline bool storeBlocks(Wave &w, const uint32_t *s, const uint64_t *first, unsig
       return false;
   return withWords(bytes, [&](auto n) {
     for (unsigned b = 0; b < w.blocks; ++b)
-      storeDense<n>(s + b * kBlock, reinterpret_cast<uint8_t *>(first[b]));
+      storeDense<n, kBlock>(s + b * kBlock, reinterpret_cast<uint8_t *>(first[b]));
   });
 }
 

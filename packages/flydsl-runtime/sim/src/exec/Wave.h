@@ -12,6 +12,7 @@ namespace flysim {
 
 struct Program;
 struct Workgroup;
+class ProductRuns;
 
 /// Scalar register file indexes (operand encodings).
 enum : unsigned {
@@ -50,6 +51,7 @@ struct Wave {
   const Program *program = nullptr;
   Temps *tmp = nullptr;
   AccessCache *mem = nullptr;
+  ProductRuns *products = nullptr;
   Workgroup *wg = nullptr;
   uint8_t *scratch = nullptr; ///< lane-major private memory
   uint32_t scratchPerLane = 0;

@@ -20,7 +20,7 @@ DieCaches::DieCaches(unsigned dies, uint64_t bytes, uint64_t resident,
     caches.emplace_back(bytes);
 }
 
-void DieCaches::add(uint64_t group, std::vector<LineMove> &&moves) {
+void DieCaches::add(uint64_t group, const std::vector<LineMove> &moves) {
   if (group / resident != batch || lines >= kMostHeld) {
     flush();
     batch = group / resident;
@@ -28,7 +28,7 @@ void DieCaches::add(uint64_t group, std::vector<LineMove> &&moves) {
   for (const LineMove &m : moves)
     lines += m.count;
   if (held.empty() || held.back().group != group)
-    held.push_back({group, std::move(moves)});
+    held.push_back({group, moves});
   else
     held.back().moves.insert(held.back().moves.end(), moves.begin(), moves.end());
 }

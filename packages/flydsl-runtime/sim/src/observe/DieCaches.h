@@ -23,7 +23,7 @@ public:
   DieCaches(unsigned dies, uint64_t bytes, uint64_t resident,
             std::function<void(const LineMove &, unsigned)> missed);
   /// Moves of a work-group; groups come in the order of the grid, the moves of one in the order of time.
-  void add(uint64_t group, std::vector<LineMove> &&moves);
+  void add(uint64_t group, const std::vector<LineMove> &moves);
   /// Moves what is held.
   void flush();
 

@@ -26,20 +26,46 @@ struct Executions {
 
 /// Counts of instructions, for an observer that need not see each one.
 struct Tally {
-  std::vector<uint8_t> seen;          ///< by instruction: not 0 if the observer is called for it, and counts it
+  std::vector<uint8_t> seen;          ///< by instruction: 1 if the observer is called for it, and counts it
   std::vector<Executions> executions; ///< by instruction
   std::vector<uint32_t> issued;       ///< wave instructions, by work-group of the cluster
 
+  void resize(size_t instructions) {
+    seen.resize(instructions + 1);
+    executions.resize(instructions);
+    begun.resize(instructions + 1);
+  }
   /// Instruction number `index` is about to run on `w`.
   void count(size_t index, const Wave &w) {
-    Executions &e = executions[index];
-    ++e.issued;
+    ++executions[index].issued;
     ++issued[w.wg->clusterIndex];
-    if (uint64_t exec = w.exec(); exec != w.fullMask) {
-      ++e.partial;
-      e.lanes += static_cast<unsigned>(__builtin_popcountll(exec));
+    if (w.exec() != w.fullMask)
+      countPartial(index, w);
+  }
+  /// The lanes of an instruction that runs on some lanes of `w` alone.
+  void countPartial(size_t index, const Wave &w) {
+    Executions &e = executions[index];
+    ++e.partial;
+    e.lanes += static_cast<unsigned>(__builtin_popcountll(w.exec()));
+  }
+  /// `w` has run the instructions from `first` up to `end` once, one after the other. Their lanes are counted apart.
+  void countStraight(size_t first, size_t end, const Wave &w) {
+    ++begun[first];
+    --begun[end];
+    issued[w.wg->clusterIndex] += static_cast<uint32_t>(end - first);
+  }
+  /// After the last instruction: `executions` has them all.
+  void finish() {
+    int64_t running = 0;
+    for (size_t n = 0; n < executions.size(); ++n) {
+      running += begun[n];
+      begun[n] = 0;
+      executions[n].issued += static_cast<uint64_t>(running);
     }
   }
+
+private:
+  std::vector<int64_t> begun; ///< by instruction: how many straight runs begin at it, less those that end before it
 };
 
 /// Sees what runs in one place for a work-group (or a cluster of them). Work-groups come

@@ -77,8 +77,7 @@ public:
       : shared(shared), arch(*shared.profile.arch), infos(shared.profile.infos),
         l1(timingTable(arch).l1Bytes), ldsCosts(infos.size()) {
     counters.resize(infos.size());
-    counted.executions.resize(infos.size());
-    counted.seen.resize(infos.size() + 1);
+    counted.resize(infos.size());
     for (size_t i = 0; i < infos.size(); ++i) {
       bool barrier = infos[i].unit == Unit::Barrier;
       counted.seen[i] |= barrier || infos[i].space != MemSpace::None;
@@ -87,6 +86,7 @@ public:
     ldsBytesPerClk = std::max(1u, timingTable(arch).ldsBytesPerClk);
   }
   ~ProfileGroup() override {
+    counted.finish();
     std::lock_guard<std::mutex> lock(shared.mutex);
     for (size_t i = 0; i < counters.size(); ++i) {
       const Executions &e = counted.executions[i];
@@ -140,10 +140,7 @@ public:
 
   void endGroup(Workgroup &wg) override {
     if (wg.clusterIndex + 1 == wg.clusterSize) {
-      size_t usual = moves.size();
-      shared.traffic.end(cluster, std::move(moves));
-      moves = {};
-      moves.reserve(usual);
+      shared.traffic.end(cluster, moves);
     }
     std::vector<uint32_t> &all = shared.profile.groupIssued;
     if (uint64_t id = traces[wg.clusterIndex].linearId; id < all.size())
@@ -373,7 +370,7 @@ private:
     for (unsigned first = 0; first < kRow; first += kBlock) {
       auto lanes = static_cast<uint32_t>(a.lanes >> first);
       const uint64_t *addr = a.addr[0] + first;
-      if (lanes == ~0u && isDense(addr, a.bytes)) {
+      if (lanes == ~0u && isDense<kBlock>(addr, a.bytes)) {
         extend(addr[0], uint64_t(kBlock) * a.bytes);
         continue;
       }
@@ -543,38 +540,6 @@ private:
 std::unique_ptr<LaunchObserver> profileLaunch(const Dispatch &dispatch, unsigned what,
                                               const Selection &selection, void (*done)(LaunchProfile &&)) {
   return std::make_unique<ProfileLaunch>(dispatch, what, selection, done);
-}
-
-Occupancy occupancy(const ArchInfo &arch, unsigned vgprs, unsigned sgprs, unsigned ldsBytes,
-                    unsigned wavesPerGroup, unsigned waveSize) {
-  auto alignUp = [](unsigned n, unsigned to) { return (n + to - 1) / to * to; };
-  const TimingTable &t = timingTable(arch);
-  Occupancy o;
-  o.limit = "waves per SIMD";
-  unsigned waves = t.maxWaves;
-  auto limit = [&](unsigned n, const char *why) {
-    if (n < waves) {
-      waves = n;
-      o.limit = why;
-    }
-  };
-  limit(t.vgprFile(waveSize) / alignUp(std::max(1u, vgprs), t.vgprGranule(waveSize)), "VGPRs");
-  if (t.sgprFile && sgprs)
-    limit(t.sgprFile / alignUp(sgprs, t.sgprGranule), "SGPRs");
-  unsigned perGroup = std::max(1u, wavesPerGroup);
-  // As many work-groups as fit; like LLVM, waves per SIMD are those of the fullest SIMD.
-  unsigned groups = waves * t.simdsPerLds / perGroup;
-  auto limitGroups = [&](unsigned n, const char *why) {
-    groups = std::min(groups, n);
-    limit(std::max(1u, (n * perGroup + t.simdsPerLds - 1) / t.simdsPerLds), why);
-  };
-  if (perGroup > 1)
-    limitGroups(t.maxBarriers, "work-groups per compute unit");
-  if (ldsBytes)
-    limitGroups(t.ldsPool / alignUp(ldsBytes, t.ldsGranule), "LDS");
-  o.wavesPerSimd = waves;
-  o.groupsPerCu = std::max(1u, groups);
-  return o;
 }
 
 } // namespace flysim

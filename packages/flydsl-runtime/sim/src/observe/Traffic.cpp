@@ -17,40 +17,40 @@ HostArrays::Part HostArrays::partAround(uint64_t address) const {
   return {it->hi, (uint64_t(1) << 62) + (index << 46) + (it->lo & 15) - it->lo};
 }
 
-void Traffic::apply(uint64_t linear, std::vector<LineMove> &&moves) {
+void Traffic::apply(uint64_t linear, std::vector<LineMove> &moves) {
   for (LineMove &m : moves) {
     m.line = pages.renumber(m.line);
     if (unsigned absent = cache.touch(m, 0, m.count))
       fresh(m, absent);
   }
   if (dies)
-    dies->add(linear, std::move(moves));
+    dies->add(linear, moves);
+  moves.clear();
 }
 
-void Traffic::end(uint64_t linear, std::vector<LineMove> &&moves) {
+void Traffic::end(uint64_t linear, std::vector<LineMove> &moves) {
   std::lock_guard<std::mutex> lock(mutex);
   if (linear != next) {
     waiting.emplace(linear, std::move(moves));
+    moves.clear();
     return;
   }
-  apply(linear, std::move(moves));
+  apply(linear, moves);
   for (auto it = waiting.begin(); ++next, it != waiting.end() && it->first == next;
        it = waiting.erase(it))
-    apply(it->first, std::move(it->second));
+    apply(it->first, it->second);
 }
 
 void Traffic::drain(uint64_t linear, std::vector<LineMove> &moves) {
   std::lock_guard<std::mutex> lock(mutex);
-  if (linear != next)
-    return;
-  apply(linear, std::move(moves));
-  moves.clear();
+  if (linear == next)
+    apply(linear, moves);
 }
 
 void Traffic::finish() {
   std::lock_guard<std::mutex> lock(mutex);
   for (auto &entry : waiting)
-    apply(entry.first, std::move(entry.second));
+    apply(entry.first, entry.second);
   waiting.clear();
   if (dies)
     dies->flush();

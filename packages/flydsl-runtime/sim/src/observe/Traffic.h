@@ -96,15 +96,15 @@ public:
       : cache(cacheBytes), fresh(std::move(fresh)) {}
   /// Follows the L2 of each die as well. Before the launch.
   void follow(std::unique_ptr<DieCaches> caches) { dies = std::move(caches); }
-  /// The work-groups with number `linear` have ended and moved this.
-  void end(uint64_t linear, std::vector<LineMove> &&moves);
+  /// The work-groups with number `linear` have ended and moved this. Empties `moves`.
+  void end(uint64_t linear, std::vector<LineMove> &moves);
   /// Empties `moves` of work-groups that go on, if all before them have ended.
   void drain(uint64_t linear, std::vector<LineMove> &moves);
   /// After the launch: what is left when some work-groups never ended.
   void finish();
 
 private:
-  void apply(uint64_t linear, std::vector<LineMove> &&moves);
+  void apply(uint64_t linear, std::vector<LineMove> &moves);
 
   std::mutex mutex;
   SharedCache cache;

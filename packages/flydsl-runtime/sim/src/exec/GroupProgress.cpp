@@ -1,0 +1,104 @@
+//===- GroupProgress.cpp - waves that do not get on -----------------------===//
+//
+// A wave may wait for memory that another one writes: it goes round a loop that changes nothing. Such waves get short
+// turns, and a launch in which all waves do so for ever ends with an error.
+//
+//===----------------------------------------------------------------------===//
+
+#include "exec/GroupRunner.h"
+
+namespace flysim {
+
+namespace {
+
+/// Instructions of the longest loop in which a wave is taken to wait for memory.
+constexpr uint32_t kSpinLoop = 128;
+/// Instructions of the longest way through a loop that is looked at for changing nothing.
+constexpr size_t kLongestLoop = 4096;
+
+uint64_t hash(const uint32_t *data, size_t count, uint64_t seed) {
+  for (size_t k = 0; k < count; ++k)
+    seed = (seed ^ data[k]) * 0x9e3779b97f4a7c15ull;
+  return seed ^ seed >> 32;
+}
+
+} // namespace
+
+/// True when the wave, in a short loop, has come back to where it was with the same
+/// registers: it does nothing until others write the memory that it reads. Runs some
+/// instructions to find the place in the loop again.
+bool GroupRunner::spins(Wave &w, Place &p) {
+  auto scalars = [&] { return hash(w.s, kSink, w.scc); };
+  if (w.pc - p.pc + kSpinLoop > 2 * kSpinLoop) {
+    p = Place{w.pc, scalars()};
+    return false;
+  }
+  for (unsigned n = 0; n < kSpinLoop && w.pc != p.pc; ++n) {
+    runOne(w);
+    ++w.executed;
+    if (w.state != WaveState::Running)
+      return false;
+  }
+  uint64_t now = scalars();
+  if (w.pc != p.pc || now != p.scalars) {
+    p = Place{w.pc, now};
+    return false;
+  }
+  if (p.spins)
+    return true;
+  uint64_t vectors = hash(w.v, size_t(usedRows) * kRow, 1);
+  std::swap(p.vectors, vectors);
+  return p.vectors == vectors;
+}
+
+/// Runs the wave until it comes to `head` again, with the instructions in `path`. False if it does
+/// not, or stops.
+bool GroupRunner::walkLoop(Wave &w, uint32_t head, std::vector<uint32_t> &path) {
+  path.clear();
+  do {
+    if (path.size() == kLongestLoop)
+      return false;
+    path.push_back(w.pc);
+    stores->before(w, w.pc);
+    runOne(w);
+    stores->after(w);
+    ++w.executed;
+    if (w.state == WaveState::Yield)
+      w.state = WaveState::Running; // sleeping is part of waiting
+    if (w.state != WaveState::Running)
+      return false;
+  } while (w.pc != head);
+  return true;
+}
+
+/// True if the wave's loop repeats itself: the same way twice, from the same registers as far as they
+/// matter on that way.
+bool GroupRunner::loopsForEver(Wave &w) {
+  if (w.msb[0] | w.msb[1] | w.msb[2] | w.msb[3])
+    return false;
+  if (!stores)
+    stores = std::make_unique<StoreWatch>(*d.program);
+  stores->take();
+  std::vector<uint32_t> first, second, registers;
+  const uint32_t head = w.pc;
+  bool keeps;
+  if (!walkLoop(w, head, first) || !loops.needed(first, registers, keeps))
+    return false;
+  uint64_t before = LoopState::hash(w, registers);
+  if (!walkLoop(w, head, second) || first != second || LoopState::hash(w, registers) != before)
+    return false;
+  // Both rounds: in the first one a store would show what others have written since the last look.
+  return !stores->take() || !keeps;
+}
+
+bool GroupRunner::stuck() const {
+  bool any = false;
+  for (size_t k = 0; k < waves.size(); ++k) {
+    any |= places[k].stuck;
+    if (!places[k].stuck && waves[k].state != WaveState::Ended && waves[k].state != WaveState::AtBarrier)
+      return false;
+  }
+  return any;
+}
+
+} // namespace flysim
