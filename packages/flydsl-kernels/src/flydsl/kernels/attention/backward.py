@@ -50,6 +50,14 @@ def _shift_of(lse: Any) -> Any:
         return fx.maxnumf(lse, LOWEST / 2) * LOG2E
 
 
+@flyc.jit
+def _store_statistics(Shift, Delta, alone, at, shift, delta):  # noqa: N803
+    """Those of a row, for the launch for keys; `alone`: in one of the lanes that have them."""
+    if alone:
+        Shift[at] = shift
+        Delta[at] = delta
+
+
 def _load(buffer: Any, first: Any, row: Any, n: int) -> Any:
     """`n` values from a row of a tile on, whose first is row `first`."""
     return buffer.load(first + row, n)
@@ -167,14 +175,6 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
         for s in sums:
             s.fill(0.0)
 
-        @flyc.jit
-        def store_statistics(first_key, row, shift, delta):
-            """Those of a row of this lane's, for the other launch."""
-            if (first_key == 0) & (block * BM + row < here.rows) & (tid < config.row_threads):
-                at = here.statistic(own_head, sizes) + block * BM + row
-                Shift[at] = shift
-                Delta[at] = delta
-
         def statistic(data, head):
             return Buffer(data, fx.Float32, here.statistic(head, sizes), here.rows)
 
@@ -186,8 +186,10 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
             value = sum(parts[1:], parts[0])
             value = value + fx.shuffle_xor(value, config.matrix.m, wave)
             lse, of_lse = [statistic(data, own_head).load(block * BM + row, 1)[0] for data in (Lse, DLse)]
-            store_statistics(first_key, row, _shift_of(lse), value - of_lse)
-            return _shift_of(lse), value - of_lse
+            shift, delta, at = _shift_of(lse), value - of_lse, block * BM + row
+            alone = (first_key == 0) & (at < here.rows) & (tid < config.row_threads)
+            _store_statistics(Shift, Delta, alone, here.statistic(own_head, sizes) + at, shift, delta)
+            return shift, delta
 
         own_rows: Any = ((), ())  # shift and delta of each block of rows
         if fx.const_expr(not by_keys):
@@ -211,9 +213,9 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
         def sources(step):
             """Where the rows of a step's tiles come from, and the first of them."""
             head, row = where(step)
-            return [*(DenseRows(data, element, start, passing, stride, columns)
+            return [*((DenseRows(data, element, start, passing, stride, columns), row)
                       for data, start, stride, columns in (queries(head) if by_keys else keys)),
-                    *(statistic(data, head) for data in (Shift, Delta)[:config.statistics])], row
+                    *((statistic(data, head), row) for data in (Shift, Delta)[:config.statistics])]
 
         def products_of(number, columns, stage):
             """S or dP, from a tile along its rows and what is held."""

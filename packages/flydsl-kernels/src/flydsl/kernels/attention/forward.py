@@ -25,7 +25,7 @@ from .config import choose
 from .operand import DenseRows, PagedRows, require_pages
 from .scores import Softmax, of_rows, place
 from .sequence import Sequence, Sizes, head_matrix, logits_of, store_head
-from .tiles import PassingPair, PassingTile, converted
+from .tiles import PassingTile, PassingTiles, converted
 from .weave import TileProduct, Work, do, weave
 
 __all__ = ["build_attention_forward"]
@@ -134,10 +134,14 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
             return TileProduct(second, sums, v, read_v, v_copy.partition_S(v_tile.across(stage)), v_copy.retile(v),
                                config.copy_across)
 
-        passing = PassingPair(k_tile, v_tile, k_rows, v_rows, begin, end, BN, config.direct)
+        def sources(step):
+            """Values of a step and, beside them, the keys of the next one: those of the last tile twice."""
+            return (k_rows, fx.min(begin + step + 1, end - 1) * BN), (v_rows, (begin + step) * BN)
+
+        passing = PassingTiles((k_tile, v_tile), sources, config.direct)
         if begin < end:
             pipeline = fx.Pipeline(end - begin, config.stages, passing.producer())
-            passing.start(config.stages - 1)
+            PassingTiles((k_tile,), sources, config.direct).bring(-1, config.stages - 1)
             pipeline.start()
             weave(scores_from(config.stages - 1), q)
             logits.apply(scores, places, begin * BN)

@@ -17,7 +17,7 @@ CHUNK = 8  # 16-bit elements of a 128-bit access
 
 
 class DenseRows:
-    """Rows at a stride; those beyond the last read as zero.
+    """Rows at a stride.
 
     Args:
         start: first element of row 0.
@@ -26,14 +26,18 @@ class DenseRows:
     """
 
     def __init__(self, data: Any, element: Any, start: Any, count: Any, stride: Any, columns: int) -> None:
-        self._stride = stride
+        self._stride, self._last = stride, fx.max(count - 1, 0) * stride
         self.element = element
         extent = (count > 0).select((count - 1) * stride + columns, 0)
         self._buffer = Buffer(data, element, start, extent)
 
-    def load(self, row: Any, column: Any, n: int) -> Any:
-        """`n` elements of a row."""
-        return self._buffer.load(row * self._stride + column, n)
+    def load(self, first: Any, row: Any, column: Any, n: int) -> Any:
+        """`n` elements of a row of a lane's, counted from row `first`, which is the same in all lanes.
+
+        Rows beyond the last are zero; counted from one that is beyond it they may be copies of the last.
+        """
+        # What the lanes have in common is no vector arithmetic, and no registers of theirs.
+        return self._buffer.load(row * self._stride + column, n, fx.min(self.offset(first), self._last))
 
     def offset(self, row: Any) -> Any:
         """Elements before a row that is the same in all lanes."""
@@ -75,8 +79,8 @@ class PagedRows:
         self._table, self._first, self._page = table, first, page
         self._page_stride, self._stride, self._last = page_stride, stride, count - 1
 
-    def load(self, row: Any, column: Any, n: int) -> Any:
-        row = fx.min(row, self._last)
+    def load(self, first: Any, row: Any, column: Any, n: int) -> Any:
+        row = fx.min(first + row, self._last)
         page = self._table.load(self._first + div(row, self._page), 1)[0]
         at = fx.Int64(page) * fx.Int64(self._page_stride) + fx.Int64(mod(row, self._page) * self._stride + column)
         register = fx.make_rmem_tensor(n, self.element)

@@ -17,7 +17,7 @@ from ..target import Target
 from .operand import CHUNK, DenseRows, Rows
 
 __all__ = [
-    "LineTile", "PassingPair", "PassingStatistic", "PassingTile", "PassingTiles", "RowTile", "Tile", "TurnedTile",
+    "LineTile", "PassingStatistic", "PassingTile", "PassingTiles", "RowTile", "Tile", "TurnedTile",
     "converted", "copy_blocks", "tiles_of",
 ]
 
@@ -119,8 +119,13 @@ class RowTile:
 
     def fetch(self, source: Rows, first: Any, thread: Any, i: int) -> list[Any]:
         """Start loading this thread's chunk number `i` of the rows from `first` on."""
-        at = _swizzled((thread + i * self.threads) * CHUNK, *self.swizzle)
-        return [source.load(first + self._row(div(at, self.columns)), mod(at, self.columns), CHUNK)]
+        apart, rest = divmod(self.threads * CHUNK, self.columns)
+        # Chunks of a lane that are alike but for their rows have one address, but on gfx1250: it has registers for
+        # several, and one wave issues all scalar instructions beside the products.
+        alike = not (rest or self.both or self.blocks or self.swizzle[0] and apart % 16)
+        at = _swizzled((thread + (0 if alike else i * self.threads)) * CHUNK, *self.swizzle)
+        rows = first + (i * apart if alike else 0)
+        return [source.load(rows, self._row(div(at, self.columns)), mod(at, self.columns), CHUNK)]
 
     def copy(self, source: DenseRows, first: Any, base: Any, thread: Any, wave: Any, i: int) -> None:
         """Start copying piece `i` to LDS without registers. A lane has a fixed place, so its source is exchanged."""
@@ -248,7 +253,7 @@ class TurnedTile:
     def fetch(self, source: Rows, first: Any, thread: Any, i: int) -> list[Any]:
         """Start loading this thread's block number `i` of the rows from `first` on."""
         row, column = self._block(thread, i)
-        return [source.load(first + row + r, column, BLOCK) for r in range(BLOCK)]
+        return [source.load(first + r, row, column, BLOCK) for r in range(BLOCK)]
 
     def commit(self, base: Any, thread: Any, rows: list[Any]) -> None:
         """Turn what was fetched and write it to LDS."""
@@ -374,68 +379,6 @@ class PassingStatistic:
 
 
 @dataclass
-class PassingPair:
-    """Keys and values on their way to LDS: beside a tile of values goes the *following* tile of keys, whose scores are
-    multiplied while this one is weighed.
-
-    Attributes:
-        k, v: tiles of `height` rows; k_rows, v_rows: where they come from.
-        begin, end: numbers of the first tile and past the last.
-        direct: they are copied without registers.
-    """
-
-    k: PassingTile
-    v: PassingTile
-    k_rows: Any
-    v_rows: Any
-    begin: Any
-    end: Any
-    height: int
-    direct: bool
-
-    @property
-    def pieces(self) -> int:
-        """Of which a tile of each is loaded or copied."""
-        return self.k.pieces + self.v.pieces
-
-    def producer(self) -> Any:
-        """That of the pipeline over the tiles."""
-        if self.direct:
-            return fx.Direct(self._copy, pieces=self.pieces)
-        return fx.Staged(self._load, self._store, pieces=self.pieces)
-
-    def start(self, stage: int) -> None:
-        """Keys of the first tile, which nothing goes beside, to a stage."""
-        for piece in range(self.k.pieces):
-            if self.direct:
-                self.k.copy(self.k_rows, self.begin * self.height, stage, piece)
-            else:
-                self.k.fetch(self.k_rows, self.begin * self.height, piece)
-        if not self.direct:
-            self.k.commit(stage)
-
-    def _following(self, tile: Any) -> Any:
-        """First row of the keys that go beside a tile of values: those of the last tile twice."""
-        return fx.min(self.begin + tile + 1, self.end - 1) * self.height
-
-    def _load(self, tile: Any, _: Any, piece: int) -> None:
-        if piece < self.k.pieces:
-            self.k.fetch(self.k_rows, self._following(tile), piece)
-        else:
-            self.v.fetch(self.v_rows, (self.begin + tile) * self.height, piece - self.k.pieces)
-
-    def _store(self, _: Any, stage: int) -> None:
-        self.k.commit(stage)
-        self.v.commit(stage)
-
-    def _copy(self, tile: Any, stage: int, piece: int) -> None:
-        if piece < self.k.pieces:
-            self.k.copy(self.k_rows, self._following(tile), stage, piece)
-        else:
-            self.v.copy(self.v_rows, (self.begin + tile) * self.height, stage, piece - self.k.pieces)
-
-
-@dataclass
 class PassingTiles:
     """Tiles, and statistics of their rows, that pass by together.
 
@@ -444,14 +387,19 @@ class PassingTiles:
         direct: they are copied without registers.
     """
 
-    tiles: list[PassingTile | PassingStatistic]
-    sources: Callable[[Any], tuple[list[Any], Any]]
+    tiles: Sequence[PassingTile | PassingStatistic]
+    sources: Callable[[Any], Sequence[tuple[Any, Any]]]
     direct: bool
 
     @property
     def pieces(self) -> int:
         """Of which they are loaded or copied."""
-        return sum(tile.pieces for tile in self.tiles)
+        return len(self._numbered)
+
+    @property
+    def _numbered(self) -> list[tuple[int, int]]:
+        """Each piece: of which tile, and its number there."""
+        return [(which, i) for which, tile in enumerate(self.tiles) for i in range(tile.pieces)]
 
     def producer(self) -> Any:
         """That of the pipeline over the steps."""
@@ -459,22 +407,27 @@ class PassingTiles:
             return fx.Direct(self._copy, pieces=self.pieces)
         return fx.Staged(self._load, self._store, pieces=self.pieces)
 
-    def _piece(self, step: Any, piece: int) -> tuple[PassingTile | PassingStatistic, Any, Any, int]:
-        rows, first = self.sources(step)
-        which, number = [(which, i) for which, tile in enumerate(self.tiles) for i in range(tile.pieces)][piece]
-        return self.tiles[which], rows[which], first, number
+    def bring(self, step: Any, stage: int) -> None:
+        """All of a step, to a stage, outside of a pipeline."""
+        for piece in range(self.pieces):
+            if self.direct:
+                self._copy(step, stage, piece)
+            else:
+                self._load(step, 0, piece)
+        if not self.direct:
+            self._store(0, stage)
 
     def _load(self, step: Any, _: Any, piece: int) -> None:
-        tile, rows, first, number = self._piece(step, piece)
-        tile.fetch(rows, first, number)
+        which, number = self._numbered[piece]
+        self.tiles[which].fetch(*self.sources(step)[which], number)
 
     def _store(self, _: Any, stage: int) -> None:
         for tile in self.tiles:
             tile.commit(stage)
 
     def _copy(self, step: Any, stage: int, piece: int) -> None:
-        tile, rows, first, number = self._piece(step, piece)
-        tile.copy(rows, first, stage, number)
+        which, number = self._numbered[piece]
+        self.tiles[which].copy(*self.sources(step)[which], stage, number)
 
 
 def copy_blocks(atom: Any, source: Any, target: Any) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flydsl.kernels.attention import flydsl_flash_attn_func
-from flydsl.kernels.attention.callers import copy_result
 from flydsl.kernels.gemm_callers import flydsl_8wave_gemm_a8, flydsl_hgemm, flydsl_preshuffle_gemm_a8
 from flydsl.kernels.moe import (
     flydsl_a16w4_gemm1,
@@ -17,6 +15,7 @@ from flydsl.kernels.moe import (
 )
 from flydsl.kernels.rope import flydsl_qk_norm_rope_quant
 
+from .flash_attn_callers import copy_result, flydsl_flash_attn_func
 from .mla_fwd_decode import flydsl_mla_fwd_decode, flydsl_mla_reduce_v1
 from .moe_stages import flydsl_moe_stage1, flydsl_moe_stage2
 

@@ -1,12 +1,11 @@
 """Older name of a part of :mod:`flydsl.kernels.attention`, and the builders that were with it."""
 
-from flydsl.kernels.attention import (
+from .flash_attn_callers import (
     flash_attn_func,
     flash_attn_varlen_func,
     flash_attn_with_kvcache,
     flydsl_flash_attn_func,
 )
-
 from .flash_attn_modules import (
     build_flash_attn_dualwave_swp_fp8_module,
     build_flash_attn_dualwave_swp_module,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flydsl.kernels.attention.callers import linear_pages
 from flydsl.kernels.attention.op import ATTENTION_FWD
 from flydsl.kernels.host.arrays import contiguous
+
+from .flash_attn_callers import linear_pages
 
 __all__ = [
     "build_flash_attn_dualwave_swp_fp8_module", "build_flash_attn_dualwave_swp_module", "build_flash_attn_func_module",
@@ -27,7 +28,7 @@ def build_flash_attn_func_module_primary(
 
     Q and Out are [B, S, H, D] or flat; with `varlen` [total, H, D], S the rows of the longest sequence. K and V have
     `seq_len_kv` rows a sequence with `cross_seqlen`, else S; with `paged` they are pages of 64 rows in a layout of
-    :func:`..attention.callers.linear_pages`, `block_table` is i32 of `block_table_stride` entries a sequence, and
+    :func:`.flash_attn_callers.linear_pages`, `block_table` is i32 of `block_table_stride` entries a sequence, and
     `seq_len_kv` i32 [B]. `lse` is f32 [B, H, S], written if `return_lse`. With ``.compile``, which gives the launcher.
 
     Raises:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..host.arrays import copy_into, is_torch
-from .op import ATTENTION_FWD
+from flydsl.kernels.attention.op import ATTENTION_FWD
+from flydsl.kernels.host.arrays import copy_into, is_torch
 
 __all__ = [
     "copy_result", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "flydsl_flash_attn_func",
@@ -15,7 +15,7 @@ __all__ = [
 
 
 def _attention(*given: Any, **named: Any) -> Any:
-    from .. import ops
+    from flydsl.kernels import ops
 
     forms: Any = ops
     return forms.attention(*given, **named)
@@ -90,7 +90,7 @@ def _append(k: Any, v: Any, k_cache: Any, v_cache: Any, lengths: Any, table: Any
     # The launch stops at a slot behind the caches; a negative one would not be written.
     slots = inside * (place + (page - column) * size) + ~inside * (k_cache.shape[0] * size)
 
-    from .. import ops
+    from flydsl.kernels import ops
 
     forms: Any = ops
     forms.cache_append(*(x.reshape(batch * count, *x.shape[2:]) for x in (k, v)), k_cache, v_cache, slots.reshape(-1))
