@@ -12,6 +12,7 @@ from torch.nn import functional as F  # noqa: N812
 
 import flydsl.kernels as kernels
 import flydsl.runtime as rt
+from flydsl.kernels import flash_attn_func as older
 from flydsl.kernels.attention import (
     flash_attn_func,
     flash_attn_varlen_func,
@@ -19,7 +20,6 @@ from flydsl.kernels.attention import (
     flydsl_flash_attn_func,
     reference,
 )
-from flydsl.kernels.compat import flash_attn_func as older
 
 pytestmark = needs("gfx942", "gfx950", "gfx120", "gfx1250")
 

@@ -169,7 +169,7 @@ def _rotated(x: Any, cos: Any, sin: Any, starts: Any, interleaved: bool, in_orde
     steps = _counted(x.shape[1], starts)
     positions = starts[:, None] + (steps if in_order else 0 * steps)[None]
 
-    from .. import ops
+    from flydsl.kernels import ops
 
     forms: Any = ops
     return forms.rope(x, cos, sin, positions=positions, interleaved=interleaved, rotary_dim=2 * cos.shape[1])
