@@ -334,9 +334,9 @@ private:
     return from;
   }
 
-  /// A move of the tensor data mover, of which there is one for two SIMDs. It moves one request after the other:
-  /// what waits for its turn keeps neither LDS nor memory from serving others. Adds up when it is busy; when
-  /// the last byte is there.
+  /// A move of the tensor data mover, of which there is one for two SIMDs. It moves one request after the
+  /// other: what waits for its turn keeps neither LDS nor memory from serving others. When the last byte is
+  /// there; `busy` is when the mover works on it.
   double tensorMove(const ModelWave &w, const TraceOp &op, uint64_t at, Interval &busy, unsigned &latency) {
     constexpr unsigned kPiece = 8; ///< clocks of the LDS; between two pieces others have their turns
     double &engine = tensorFree[w.simd / 2];
