@@ -22,6 +22,9 @@ BATCH = 100
 ARCH = "gfx942"
 ROOM = 1 << 16  # bytes of the records of a batch
 HEADER = 8
+#: Literal text as the compiler escapes it, and what is printed.
+LITERALS = [("x", b"x"), ("%%", b"%"), ("\\n", b"\n"), ("\\\\", b"\\"), ("\\101", b"A"), (" ", b" "), ("\\t", b"\t"),
+            ("\\\"", b'"'), ("0", b"0"), ("", b"")]
 END = b"\1"  # behind each format that C defines
 
 #: Copies s6 dwords from the first argument to the buffer of printf.
@@ -89,8 +92,7 @@ class Formats:
         """Conversions that C defines, with literal text between them."""
         text, arguments = "", []
         for _ in range(self.rng.randrange(1, 6)):
-            literal, printed = self.rng.choice([("x", b"x"), ("%%", b"%"), ("\\n", b"\n"), ("\\\\", b"\\"), ("\\101", b"A"),
-                                                (" ", b" "), ("\\t", b"\t"), ("\\\"", b'"'), ("0", b"0"), ("", b"")])
+            literal, printed = self.rng.choice(LITERALS)
             text += literal
             self.expected += printed
             text += self.conversion(arguments)
