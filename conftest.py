@@ -1,4 +1,4 @@
-"""What test sessions share: tests that say the same on every architecture run in one of the sessions that choose one."""
+"""What test sessions share: what says the same on every architecture runs in one of the sessions that choose one."""
 
 from __future__ import annotations
 
