@@ -64,7 +64,7 @@ class CombineConfig(KernelConfig):
 
 @dataclass(frozen=True)
 class Parts:
-    """Partial results of one line: the i-th of `count` is row ``row(i)`` of `data` [.., dim], and of `logs`, the natural
+    """Partial results of one line: the i-th of `count` is row ``row(i)`` of `data` [.., dim] and of `logs`, natural
     logarithms of the sums of weights."""
 
     data: Any
@@ -84,7 +84,7 @@ class Parts:
 
 @flyc.jit
 def add_parts(parts, sink, out, log, config):
-    """Add the parts of a line, one or more, by a wave: ``sum_i e**log_i part_i / sum_i e**log_i``; 0 where all are -inf.
+    """A wave adds the parts of a line, one or more: ``sum_i e**log_i part_i / sum_i e**log_i``, 0 where all are -inf.
 
     Args:
         sink: f32 that counts as another logarithm, of a part of zeros, or None.
