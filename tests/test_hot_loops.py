@@ -94,7 +94,8 @@ def test_compute_units_with_fewer_work_groups_count(groups, uneven):
     launch = SimpleNamespace(
         raw={"grid": (groups, 1, 1), "machine": {"compute_units": 4}},
         instructions=[SimpleNamespace(sampled=20, issued=10 * groups)],
-        timing=SimpleNamespace(sample_groups=2, groups_per_cu=-(-groups // 4)), sustained=SimpleNamespace(imbalance=1.0))
+        timing=SimpleNamespace(sample_groups=2, groups_per_cu=-(-groups // 4)),
+        sustained=SimpleNamespace(imbalance=1.0))
     assert attention._uneven(launch) == pytest.approx(uneven)
 
 
