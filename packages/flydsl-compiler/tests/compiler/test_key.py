@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flydsl.compiler.specialization import snapshot
+from flydsl.compiler.specialization import bytecode, snapshot
 from flydsl.compiler.specialization.key import FunctionSnapshot, Identity, Walker, stable_digest
 
 
@@ -251,12 +251,11 @@ def test_name_loads_agree_with_dis(monkeypatch: pytest.MonkeyPatch) -> None:
     import argparse
     import inspect
 
-    from flydsl.compiler.specialization import snapshot
-
     functions = [f for _, f in inspect.getmembers(argparse.ArgumentParser, inspect.isfunction)]
-    quick = [list(snapshot._global_reads(f.__code__)) for f in functions]
-    monkeypatch.setattr(snapshot, "_OPCODES", None)
-    assert quick == [list(snapshot._global_reads(f.__code__)) for f in functions] and any(quick)
+    facts = bytecode.facts_of.__wrapped__
+    quick = [facts(f.__code__).reads for f in functions]
+    monkeypatch.setattr(bytecode, "_OPCODES", None)
+    assert quick == [facts(f.__code__).reads for f in functions] and any(quick)
 
 
 def test_a_trace_that_changes_what_it_reaches_is_not_repeated(load: Any) -> None:
@@ -389,8 +388,9 @@ def test_names_in_bytecode_are_those_that_dis_finds() -> None:
     while pending:
         code = pending.pop()
         pending += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-        assert snapshot._chains(code) == snapshot._chains_by_dis(code), code
-        seen += bool(snapshot._chains(code))
+        found = bytecode._chains(code, code.co_code[::2], code.co_code[1::2])
+        assert found == bytecode._chains_by_dis(code), code
+        seen += bool(found)
     assert seen > 300
 
 
@@ -406,7 +406,7 @@ def test_imports_in_bytecode_are_those_of_the_source() -> None:
                 expected |= {(alias.name, 0, ()) for alias in node.names}
             if isinstance(node, ast.ImportFrom) and node.module != "__future__":
                 expected.add((node.module or "", node.level, tuple(alias.name for alias in node.names)))
-        found = set(snapshot._imports(compile(source, "imports", "exec", dont_inherit=True)))
+        found = set(bytecode.facts_of(compile(source, "imports", "exec", dont_inherit=True)).imports)
         assert {entry for entry in found if entry[0] != "__future__"} == expected
 
 

@@ -25,6 +25,9 @@ namespace mlir::fly_rocdl {
 #define GEN_PASS_REGISTRATION
 #include "fly_rocdl/Passes.h.inc"
 
+/// Registers `convert-gpu-to-rocdl` as a pipeline that leaves no call of a device library.
+void registerGpuToROCDLPipeline();
+
 } // namespace mlir::fly_rocdl
 
 #endif // FLY_ROCDL_PASSES_H

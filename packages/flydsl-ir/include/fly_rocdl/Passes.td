@@ -55,4 +55,16 @@ def FlyExpandMathPass : Pass<"fly-expand-math"> {
                            "::mlir::LLVM::LLVMDialect"];
 }
 
+def FlyROCDLPrintfAllocPass : Pass<"fly-rocdl-printf-alloc", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "defines the allocator behind the device's printf";
+  let description = [{
+    The AMDGPU back end turns a call of `printf` into stores to a buffer that the runtime passes as a
+    hidden kernel argument; the format goes into the code object's metadata (`amdhsa.printf`), and the
+    runtime prints the records when the kernel has finished. Space in the buffer comes from
+    `__printf_alloc`, which other compilers link from the device library. Here it is defined in the
+    module that prints.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
 #endif // FLY_ROCDL_PASSES_TD

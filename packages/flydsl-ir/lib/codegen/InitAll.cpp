@@ -79,7 +79,6 @@ static void registerUpstreamPasses() {
   registerArithToLLVMConversionPass();
   registerConvertControlFlowToLLVMPass();
   registerConvertFuncToLLVMPass();
-  registerConvertGpuOpsToROCDLOps();
   registerConvertIndexToLLVMPass();
   registerConvertMathToLLVMPass();
   registerConvertVectorToLLVMPass();
@@ -104,5 +103,6 @@ void mlir::fly::registerAllPasses() {
     registerUpstreamPasses();
     registerFlyPasses();
     fly_rocdl::registerFlyROCDLPasses();
+    fly_rocdl::registerGpuToROCDLPipeline();
   });
 }

@@ -4,7 +4,7 @@
 gpu.module @m {
   // CHECK-LABEL: gpu.func @k(
   // CHECK: gpu.printf "at (%d,%d) of (4,8):(8,1): %.2f\0A", %{{.*}}, %{{.*}}, %{{.*}} : i32, i32, f32
-  // CODEGEN none: the printf of HIP is a call of a device library
+  // CODEGEN gfx942,gfx950,gfx1201,gfx1250: s_swap_?pc_[bi]64
   gpu.func @k(%i: i32, %f: f32) kernel {
     %t = fly.make_int_tuple(%i) : (i32) -> !fly.int_tuple<(?,4)>
     %l = fly.static : !fly.layout<(4,8):(8,1)>

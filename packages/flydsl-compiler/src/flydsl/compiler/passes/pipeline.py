@@ -19,7 +19,6 @@ from ..plan.host import PlanBuilder
 from ..plan.host_only import host_plan, is_host_only
 from ..store.artifact import CompiledArtifact
 from .codegen import generate_code
-from .device_printf import define_allocator
 from .lowered import LoweredModule
 
 __all__ = ["MlirCompiler", "stage_label"]
@@ -111,7 +110,6 @@ class MlirCompiler:
             return LoweredModule(func_name, backend.target.arch, plan, [], b"", source, phases=phases, dump=dump)
         module = module.operation.clone()  # the traced one stays as it is
         cls._run(module, backend.pipeline_fragments(compile_hints=hints), dump)
-        define_allocator(module)
         if hints.get("ktrace") or env.ktrace.enable:
             from flydsl.marks.device import define_functions
 

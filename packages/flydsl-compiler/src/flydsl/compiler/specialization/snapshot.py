@@ -8,19 +8,22 @@ import functools
 import hashlib
 import importlib
 import inspect
-import re
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from flydsl.utils import env
+
+from .bytecode import facts_of, nested
 
 __all__ = ["FunctionSnapshot", "body_digest", "digest_of", "is_library", "with_places"]
 
 _OPAQUE_LIBRARIES = frozenset({"numpy", "torch", "jax", "pytest", "_pytest", "hypothesis"})
 
 _ABSENT = object()
+_JUMPS = frozenset(code for code in (*dis.hasjrel, *dis.hasjabs) if code < 256)
+_SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def _content(cell: types.CellType) -> Any:
@@ -69,114 +72,6 @@ def _constant_text(value: Any) -> str:
     return f"{type(value).__name__}:{value!r}"
 
 
-def _opcodes() -> tuple[re.Pattern[bytes], dict[int, int]] | None:
-    """A chain as a pattern of this Python's opcodes, and {opcode: shift of its name index}; None if it is unknown."""
-    if not (3, 10) <= sys.version_info[:2] <= (3, 14):
-        return None
-    number = dis.opmap.get
-    shift_global = 1 if sys.version_info >= (3, 11) else 0
-    shift_attribute = 1 if sys.version_info >= (3, 12) else 0
-    first = {number("LOAD_GLOBAL"): shift_global, number("LOAD_NAME"): 0}
-    more = {number("LOAD_ATTR"): shift_attribute, number("LOAD_METHOD"): 0}
-
-    def one_of(names: Iterable[int | None]) -> bytes:
-        # Opcodes over 255 are the compiler's own and in no code.
-        return b"[" + b"".join(re.escape(bytes([n])) for n in names if n is not None and n < 256) + b"]"
-
-    # Between the names of a chain there is nothing that does anything.
-    extended = re.escape(bytes([dis.EXTENDED_ARG]))
-    skipped = one_of(map(number, ("PRECALL", "CACHE", "PUSH_NULL", "EXTENDED_ARG")))
-    pattern = b"(?:%b)*%b(?:%b*%b)*" % (extended, one_of(first), skipped, one_of(more))
-    shifts = {code: shift for code, shift in {**first, **more}.items() if code is not None}
-    return re.compile(pattern, re.DOTALL), shifts
-
-
-_OPCODES = _opcodes()
-
-
-def _chains(code: types.CodeType) -> list[tuple[str, ...]]:
-    """Chains of loaded globals in one code object, see `_global_reads`."""
-    # A cached start spends much of its time here, and `dis` is ten times slower.
-    if _OPCODES is None:
-        return _chains_by_dis(code)
-    pattern, shifts = _OPCODES
-    opcodes, arguments, names = code.co_code[::2], code.co_code[1::2], code.co_names
-    extended_arg = dis.EXTENDED_ARG
-    found: list[tuple[str, ...]] = []
-    for match in pattern.finditer(opcodes):
-        chain, extended = [], 0
-        for position in range(*match.span()):
-            shift = shifts.get(opcodes[position])
-            if shift is not None:
-                chain.append(names[(arguments[position] | extended) >> shift])
-                extended = 0
-            elif opcodes[position] == extended_arg:
-                extended = (arguments[position] | extended) << 8
-        found.append(tuple(chain))
-    return found
-
-
-def _chains_by_dis(code: types.CodeType) -> list[tuple[str, ...]]:
-    """`_chains` on a Python whose opcodes are not known here."""
-    found: list[tuple[str, ...]] = []
-    chain: list[str] = []
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("PRECALL", "CACHE", "PUSH_NULL", "EXTENDED_ARG"):
-            continue
-        if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-            if chain:
-                chain.append(str(instruction.argval))
-            continue
-        if chain:
-            found.append(tuple(chain))
-        chain = [str(instruction.argval)] if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME") else []
-    return [*found, tuple(chain)] if chain else found
-
-
-def _global_reads(code: types.CodeType) -> Iterator[tuple[str, ...]]:
-    """Chains of loaded globals: ``("helpers", "scale")`` for ``helpers.scale(x)``."""
-    yield from _chains(code)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _global_reads(constant)
-
-
-# Names by which code can get at attributes that its bytecode does not name.
-_DYNAMIC_GLOBALS = frozenset({"globals", "eval", "exec"})
-_DYNAMIC_ACCESS = _DYNAMIC_GLOBALS | {"getattr", "vars", "__dict__", "attrgetter"}
-_IMPORT_NAME, _LOAD_CONST = dis.opmap["IMPORT_NAME"], dis.opmap["LOAD_CONST"]
-_SKIPPED = {dis.EXTENDED_ARG, dis.opmap.get("CACHE")}
-_JUMPS = frozenset(code for code in (*dis.hasjrel, *dis.hasjabs) if code < 256)
-_SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-
-
-def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
-    """A code object and those inside it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _nested(constant)
-
-
-def _imports(code: types.CodeType) -> Iterator[tuple[str, int, tuple[str, ...]]]:
-    """(module, level, names after ``from``) of the import statements in the code."""
-    for part in _nested(code):
-        opcodes, arguments = part.co_code[::2], part.co_code[1::2]
-        if _IMPORT_NAME not in opcodes:
-            continue
-        before: tuple[Any, Any] = (0, None)  # what the two instructions before load: the level, and the names
-        extended = 0
-        for opcode, argument in zip(opcodes, arguments, strict=True):
-            argument |= extended << 8
-            extended = argument if opcode == dis.EXTENDED_ARG else 0
-            if opcode == _IMPORT_NAME:
-                yield part.co_names[argument], before[0] or 0, before[1] or ()
-            if opcode in _SKIPPED:
-                continue
-            loaded = part.co_consts[argument] if opcode == _LOAD_CONST else argument
-            before = before[1], loaded
-
-
 def _import(name: str, level: int, package: str | None) -> types.ModuleType | None:
     """The module that an import statement names; None if it cannot be imported."""
     try:
@@ -187,28 +82,6 @@ def _import(name: str, level: int, package: str | None) -> types.ModuleType | No
 
 def _is_user_module(value: Any) -> bool:
     return isinstance(value, types.ModuleType) and not is_library(value.__name__)
-
-
-# Facts about code, which are asked for each function that reaches it. Code objects are equal if they do the same.
-
-
-@functools.lru_cache(maxsize=4096)
-def _reads(code: types.CodeType) -> tuple[tuple[str, ...], ...]:
-    """Distinct chains of globals that the code loads."""
-    return tuple(dict.fromkeys(_global_reads(code)))
-
-
-@functools.lru_cache(maxsize=4096)
-def _names(code: types.CodeType) -> frozenset[str] | None:
-    """Every attribute or global that the code names; None when it may reach others, by ``getattr`` and the like."""
-    found = frozenset(n for part in _nested(code) for n in part.co_names)
-    return None if found & _DYNAMIC_ACCESS else found
-
-
-@functools.lru_cache(maxsize=4096)
-def _imported(code: types.CodeType) -> tuple[tuple[str, int, tuple[str, ...]], ...]:
-    """Import statements in the code: (module, level, names)."""
-    return tuple(dict.fromkeys(_imports(code)))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -252,14 +125,14 @@ class FunctionSnapshot:
     @property
     def straight(self) -> bool:
         """Whether the code has neither branch nor loop, and suspends nowhere: each statement runs once, in order."""
-        parts = list(_nested(self.code))
-        return all(_JUMPS.isdisjoint(p.co_code[::2]) and not p.co_flags & _SUSPENDS for p in parts)
+        return all(_JUMPS.isdisjoint(p.co_code[::2]) and not p.co_flags & _SUSPENDS for p in nested(self.code))
 
     def scope(self, watch: list[tuple[Any, ...]]) -> dict[str, Any]:
         """The reached objects by name, as they are now; appends guards of where they were found to ``watch``."""
         function: Any = self.function
         found: dict[str, Any] = {}
-        for chain in _reads(self.code):
+        facts = facts_of(self.code)
+        for chain in facts.reads:
             names, value, used = function.__globals__, _ABSENT, []
             for part in chain:
                 value = names.get(part, _ABSENT)
@@ -282,25 +155,25 @@ class FunctionSnapshot:
             found[f"<default>.{name}"] = default
         for name, annotation in function.__annotations__.items():
             found[f"<annotation>.{name}"] = annotation
-        for name, level, _ in _imported(self.code):
+        for name, level, _ in facts.imports:
             if level or not is_library(name):
                 found[f"<import>.{'.' * level}{name}"] = _import(name, level, function.__globals__.get("__package__"))
-        if _names(self.code) is None and any(_DYNAMIC_GLOBALS & set(code.co_names) for code in _nested(self.code)):
+        if facts.reaches_globals:
             found["<globals>"] = sys.modules.get(function.__module__)
-        self._expand(found, watch)
+        self._expand(found, watch, facts.names)
         return found
 
-    def _expand(self, found: dict[str, Any], watch: list[tuple[Any, ...]]) -> None:
+    @staticmethod
+    def _expand(found: dict[str, Any], watch: list[tuple[Any, ...]], names: frozenset[str] | None) -> None:
         """Add what the code may read of the modules in ``found``: a module by itself says nothing of its content."""
         pending = [(key, value) for key, value in found.items() if _is_user_module(value)]
         if not pending:
             return
-        names = _names(self.code)
         if names is not None:
             for value in found.values():
                 code = getattr(getattr(value, "_original", value), "code", None) or getattr(value, "__code__", None)
                 if isinstance(code, types.CodeType):  # the module may be handed to it
-                    names |= {n for part in _nested(code) for n in part.co_names}
+                    names |= {n for part in nested(code) for n in part.co_names}
         seen = set()
         while pending:
             key, module = pending.pop()
