@@ -15,7 +15,7 @@ from ..host.dtypes import element_of
 from ..parts.index import cdiv
 from ..parts.mathx import LN2, LOG2E, exp2
 from ..parts.memory import pointer
-from ..parts.reduce import add, fmax, wave_reduce
+from ..parts.reduce import fmax
 from ..target import Target
 
 __all__ = ["LOWEST", "CombineConfig", "Parts", "add_parts", "choose_parts", "combine_kernel"]
@@ -90,34 +90,22 @@ def add_parts(parts, sink, out, log, config):
         sink: f32 that counts as another logarithm, of a part of zeros, or None.
         out: pointer to the columns of the line; log: to f32, of the logarithm of the denominator, or None.
     """
-    lane, threads = fx.thread_idx.x, config.threads
-    steps = fx.ceildiv(parts.count, threads)
+    lane, columns = fx.thread_idx.x, config.columns
+    at = fx.min(lane * columns, config.dim - columns)  # lanes too many repeat the last columns
     top = fx.Float32(LOWEST)
-    for i in range(steps):
-        top = fmax(top, parts.log(fx.min(i * threads + lane, parts.count - 1)))
+    whole = fx.Float32(0.0)
     if fx.const_expr(sink is not None):
         own = sink * LOG2E
         top = fmax(top, own)
-    (top,) = wave_reduce([top], fmax, threads)
-    whole = fx.Float32(0.0)
-    for i in range(steps):
-        part = i * threads + lane
-        whole = whole + (part < parts.count).select(exp2(parts.log(fx.min(part, parts.count - 1)) - top), 0.0)
-    (whole,) = wave_reduce([whole], add, threads)
-    if fx.const_expr(sink is not None):
-        whole = whole + exp2(own - top)
-
-    columns = config.columns
-    at = fx.min(lane * columns, config.dim - columns)  # lanes too many repeat the last columns
+        whole = exp2(own - top)
     total = fx.full(columns, 0.0, fx.Float32)
-    for step in range(fx.ceildiv(parts.count, UNROLL)):  # parts too many repeat the last one, with no weight
-        loaded = []
-        for i in fx.range_constexpr(UNROLL):
-            part = fx.min(step * UNROLL + i, parts.count - 1)
-            loaded.append((parts.values(part, at, config), parts.log(part)))
-        for i in fx.range_constexpr(UNROLL):
-            values, log_of = loaded[i]
-            total = total + values * (step * UNROLL + i < parts.count).select(exp2(log_of - top), 0.0)
+    for i in range(0, parts.count, unroll=UNROLL):
+        log_of, values = parts.log(i), parts.values(i, at, config)
+        larger = fmax(top, log_of)
+        before, weight = exp2(top - larger), exp2(log_of - larger)
+        total = total * before + values * weight
+        whole = whole * before + weight
+        top = larger
     some = whole > 0.0
     total = total * some.select(1.0 / whole, 0.0)
     if lane * columns < config.dim:
