@@ -11,17 +11,7 @@ import pytest
 
 import flydsl.runtime as rt
 
-ONE_ARCH = "gfx950"
 CHECKS = os.environ.get("FLYDSL_KERNELS_CHECK", "oob,race")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Protocols of ranks, graphs of torch and the like are tested in one of the sessions of architectures."""
-    if os.environ.get("ARCH", ONE_ARCH) == ONE_ARCH:
-        return
-    for item in items:
-        if item.get_closest_marker("one_arch"):
-            item.add_marker(pytest.mark.skip(reason=f"the same on every architecture: runs with ARCH={ONE_ARCH}"))
 
 
 @pytest.fixture(autouse=True)
