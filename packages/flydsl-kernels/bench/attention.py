@@ -125,11 +125,12 @@ def cases(target: Any, sequence: int, heads: int, context: int) -> Iterator[Case
 
 
 def _uneven(launch: Any) -> float:
-    """Time of the compute unit with most work, work-groups going to that with least to do, over the mean."""
+    """Time of the compute unit with most work, work-groups going to that with least to do, over the mean of the chip's,
+    or of as many as there are work-groups."""
     groups = math.prod(launch.raw["grid"])
     replayed = sum(i.sampled for i in launch.instructions) / launch.timing.sample_groups
     mean = sum(i.issued for i in launch.instructions) / groups
-    units = -(-groups // launch.timing.groups_per_cu)
+    units = min(groups, launch.raw["machine"]["compute_units"])
     return launch.sustained.imbalance * replayed * launch.timing.groups_per_cu * units / (mean * groups)
 
 

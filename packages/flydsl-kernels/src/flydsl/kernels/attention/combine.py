@@ -1,10 +1,11 @@
-"""Contexts in parts: how many there are, and the kernel in which a wave for each query row adds up what the workgroups
-stored of it."""
+"""Contexts in parts: how many there are, and how a wave for each query row adds up what the workgroups stored of it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -12,12 +13,12 @@ import flydsl.expr as fx
 from ..host.config import KernelConfig
 from ..host.dtypes import element_of
 from ..parts.index import cdiv
-from ..parts.mathx import LOG2E, exp2
+from ..parts.mathx import LN2, LOG2E, exp2
 from ..parts.memory import pointer
-from ..parts.reduce import add, fmax, wave_reduce
+from ..parts.reduce import fmax
 from ..target import Target
 
-__all__ = ["LOWEST", "CombineConfig", "choose_parts", "combine_kernel"]
+__all__ = ["LOWEST", "CombineConfig", "Parts", "add_parts", "choose_parts", "combine_kernel"]
 
 LOWEST = -1e30  # finite stand-in for the maximum of nothing: exp2(-inf - LOWEST) is 0, not NaN
 MOST_PARTS = 256
@@ -61,56 +62,69 @@ class CombineConfig(KernelConfig):
         return 1 << (cdiv(self.dim, self.threads) - 1).bit_length()
 
 
-@flyc.kernel
-def combine_kernel(parts_out, lse, sink, out, logs, heads: fx.Int32, rows: fx.Int32, parts: fx.Int32,
-                   config: fx.Constexpr):
-    """``out[line] = sum_p 2**lse[line, p] parts_out[line, p] / sum_p 2**lse[line, p]``; 0 where all are -inf.
+@dataclass(frozen=True)
+class Parts:
+    """Partial results of one line: the i-th of `count` is row ``row(i)`` of `data` [.., dim] and of `logs`, natural
+    logarithms of the sums of weights."""
 
-    Lines are [sequences, rows, heads]. `logs` [sequences, heads, rows] gets the natural logarithms of the denominators.
+    data: Any
+    logs: Any
+    count: Any
+    row: Callable[[Any], Any]
+
+    def log(self, i: Any) -> Any:
+        """To base 2."""
+        return fx.make_view(self.logs + self.row(i), fx.make_layout(1, 1))[0] * LOG2E
+
+    def values(self, i: Any, column: Any, config: CombineConfig) -> Any:
+        """Of a lane, f32."""
+        first = self.data + fx.Int64(self.row(i)) * config.dim + column
+        return fx.make_view(first, fx.make_layout(config.columns, 1)).load().to(fx.Float32)
+
+
+@flyc.jit
+def add_parts(parts, sink, out, log, config):
+    """A wave adds the parts of a line, one or more: ``sum_i e**log_i part_i / sum_i e**log_i``, 0 where all are -inf.
+
+    Args:
+        sink: f32 that counts as another logarithm, of a part of zeros, or None.
+        out: pointer to the columns of the line; log: to f32, of the logarithm of the denominator, or None.
     """
-    lane, line = fx.thread_idx.x, fx.block_idx.x
-    first = pointer(lse, fx.Float32) + fx.Int64(line) * parts
-
-    def log(part):
-        return fx.make_view(first + part, fx.make_layout(1, 1))[0]
-
-    steps = fx.ceildiv(parts, config.threads)
-    top = fx.Float32(LOWEST)
-    for i in range(steps):
-        top = fmax(top, log(fx.min(i * config.threads + lane, parts - 1)))
-    if fx.const_expr(config.sink):
-        own = pointer(sink, fx.Float32)[line % heads] * LOG2E
-        top = fmax(top, own)
-    (top,) = wave_reduce([top], fmax, config.threads)
-    whole = fx.Float32(0.0)
-    for i in range(steps):
-        part = i * config.threads + lane
-        whole = whole + (part < parts).select(exp2(log(fx.min(part, parts - 1)) - top), 0.0)
-    (whole,) = wave_reduce([whole], add, config.threads)
-    if fx.const_expr(config.sink):
-        whole = whole + exp2(own - top)
-
-    columns = config.columns
+    lane, columns = fx.thread_idx.x, config.columns
     at = fx.min(lane * columns, config.dim - columns)  # lanes too many repeat the last columns
-    data = pointer(parts_out, element_of(config.parts)) + fx.Int64(line) * parts * config.dim + at
+    top = fx.Float32(LOWEST)
+    whole = fx.Float32(0.0)
+    if fx.const_expr(sink is not None):
+        own = sink * LOG2E
+        top = fmax(top, own)
+        whole = exp2(own - top)
     total = fx.full(columns, 0.0, fx.Float32)
-    for step in range(fx.ceildiv(parts, UNROLL)):  # parts too many repeat the last one, with no weight
-        loaded = []
-        for i in fx.range_constexpr(UNROLL):
-            part = fx.min(step * UNROLL + i, parts - 1)
-            values = fx.make_view(data + fx.Int64(part) * config.dim, fx.make_layout(columns, 1)).load()
-            loaded.append((values.to(fx.Float32), log(part)))
-        for i in fx.range_constexpr(UNROLL):
-            values, lse_of = loaded[i]
-            total = total + values * (step * UNROLL + i < parts).select(exp2(lse_of - top), 0.0)
-    total = total * (whole > 0.0).select(1.0 / whole, 0.0)
-    element = element_of(config.out)
-    target = pointer(out, element) + fx.Int64(line) * config.dim + at
+    for i in range(0, parts.count, unroll=UNROLL):
+        log_of, values = parts.log(i), parts.values(i, at, config)
+        larger = fmax(top, log_of)
+        before, weight = exp2(top - larger), exp2(log_of - larger)
+        total = total * before + values * weight
+        whole = whole * before + weight
+        top = larger
+    some = whole > 0.0
+    total = total * some.select(1.0 / whole, 0.0)
     if lane * columns < config.dim:
-        fx.make_view(target, fx.make_layout(columns, 1)).store(total.to(element))
-    if fx.const_expr(config.logs):
+        fx.make_view(out + at, fx.make_layout(columns, 1)).store(total.to(out.element_type))
+    if fx.const_expr(log is not None):
         if lane == 0:
-            head, row = line % heads, line // heads
-            place = fx.Int64(row // rows * heads + head) * rows + row % rows
-            log_of_sum = (top + fx.math.log2(whole)) * math.log(2.0)
-            pointer(logs, fx.Float32)[place] = (whole > 0.0).select(log_of_sum, -math.inf)
+            fx.make_view(log, fx.make_layout(1, 1))[0] = some.select((top + fx.math.log2(whole)) * LN2, -math.inf)
+
+
+@flyc.kernel
+def combine_kernel(data, lse, sink, out, logs, heads: fx.Int32, rows: fx.Int32, count: fx.Int32,
+                   config: fx.Constexpr):
+    """Wave (line): adds its `count` parts, [line, part]. Lines are [sequences, rows, heads]; `logs` are [sequences,
+    heads, rows]."""
+    line = fx.block_idx.x
+    head, row = line % heads, line // heads
+    first = fx.Int64(line) * count
+    parts = Parts(pointer(data, element_of(config.parts)), pointer(lse, fx.Float32), count, lambda i: first + i)
+    own = pointer(sink, fx.Float32)[head] if config.sink else None
+    place = fx.Int64(row // rows * heads + head) * rows + row % rows
+    log = pointer(logs, fx.Float32) + place if config.logs else None
+    add_parts(parts, own, pointer(out, element_of(config.out)) + fx.Int64(line) * config.dim, log, config)

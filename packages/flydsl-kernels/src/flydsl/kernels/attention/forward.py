@@ -17,7 +17,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..parts.mathx import LOG2E
+from ..parts.mathx import LN2, LOG2E
 from ..parts.memory import Buffer
 from ..target import Target, builder
 from .combine import CombineConfig, combine_kernel
@@ -38,12 +38,11 @@ def _store_logs(Lse, found, places, here, head, row, share, shares, unit, sizes,
         key, mine = place(places, i * (config.values // config.blocks))
         if (key == 0) & (row + mine < here.rows) & (fx.thread_idx.x < config.row_threads):
             base, total = found[i]
+            log = base * unit + fx.math.log2(total) * LN2
             if fx.const_expr(config.split):
-                log = base * (unit * LOG2E) + fx.math.log2(total)
                 line, heads = here.dense(here.row, head, sizes.rows, sizes.heads, 1)
                 line = (line + (row + mine) * heads) * shares + share
             else:
-                log = base * unit + fx.math.log2(total) * math.log(2.0)
                 line = here.statistic(head, sizes) + row + mine
             Lse[line] = (total > 0.0).select(log, -math.inf)
 
@@ -54,7 +53,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
     """Workgroup (head, block, sequence) computes `config.rows` rows, the last blocks first.
 
     With `config.split`, (head, block, sequence and share) does so for a share of the keys: Out is f32 [rows, heads,
-    shares, DV] then, and Lse f32 [rows, heads, shares] has logarithms of base 2.
+    shares, DV] then, and Lse f32 [rows, heads, shares] has logarithms.
     """
     element, tid, BM, BN, D, DV = config.element, fx.thread_idx.x, config.rows, config.keys, config.d, config.dv
     head, block, batch = fx.block_idx

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ..host.arrays import address, contiguous, is_torch
+from ..host.arrays import contiguous, span, strides_of, with_rows
 from ..host.dtypes import dtype_name
 
 __all__ = ["FARTHEST", "Operand", "Shapes", "integers", "shapes_of"]
@@ -35,25 +35,8 @@ class Operand:
     @classmethod
     def of(cls, array: Any, aligned: bool = True) -> Operand:
         """The array itself, or a copy if its last dimension is not consecutive or a row is not `aligned`."""
-        strides = _strides(array)
-        step = ALIGNMENT // array.dtype.itemsize if aligned else 1
-        fits = strides[-1] == 1 and all(s >= 0 and s % step == 0 for s in strides[:-1])
-        if not fits or aligned and address(array) % ALIGNMENT:
-            array = contiguous(array)
-            strides = _strides(array)
-        extent = 0 if 0 in array.shape else 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True))
-        if is_torch(array):
-            return cls(array.as_strided((extent,), (1,)), strides)
-        import numpy as np
-
-        return cls(np.lib.stride_tricks.as_strided(array, (extent,), (array.itemsize,)), strides)
-
-
-def _strides(array: Any) -> tuple[int, ...]:
-    """In elements; that of a dimension of 1 says nothing, and is 0."""
-    given = array.stride() if is_torch(array) else [s // array.itemsize for s in array.strides]
-    last = len(given) - 1
-    return tuple(int(s) if n != 1 else int(i == last) for i, (n, s) in enumerate(zip(array.shape, given, strict=True)))
+        rows = with_rows(array, ALIGNMENT if aligned else array.itemsize)
+        return cls(span(rows), strides_of(rows))
 
 
 @dataclass(frozen=True)
@@ -117,7 +100,7 @@ def shapes_of(q: Any, k: Any, v: Any, starts_q: Any, starts_k: Any, table: Any, 
               f"block_table must be [{batch}, pages of a sequence], got {tuple(table.shape)}")
     page = int(k.shape[1]) if paged else 0
     for name, x in (("q", q), ("k", k), ("v", v)):
-        reach = (int(x.shape[0 if len(x.shape) == 3 else 1]) * max(_strides(x)[-3], 1)) * x.dtype.itemsize
+        reach = (int(x.shape[0 if len(x.shape) == 3 else 1]) * max(strides_of(x)[-3], 1)) * x.dtype.itemsize
         _need(paged and name != "q" or reach < FARTHEST,
               f"{name}: the rows of one head reach over {reach} bytes, and accesses over {FARTHEST} at most")
     pages = int(k.shape[0]) if paged else 0

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flydsl.kernels.decode.arrays import strides_of
 from flydsl.kernels.decode.mla_config import RANK, ROPE
 from flydsl.kernels.decode.work import build_mla_work_module, build_reduce_module
-from flydsl.kernels.host.arrays import contiguous, launch, span
+from flydsl.kernels.host.arrays import contiguous, launch, span, strides_of
 from flydsl.kernels.host.config import require
 from flydsl.kernels.host.dtypes import dtype_name
 

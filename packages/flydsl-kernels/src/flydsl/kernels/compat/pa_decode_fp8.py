@@ -11,11 +11,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flydsl.kernels.decode.arrays import Caches, cache_scale, caches_of, strides_of
+from flydsl.kernels.decode.arrays import Caches, cache_scale, caches_of
 from flydsl.kernels.decode.builders import build_combine_module, build_paged_attention_module
 from flydsl.kernels.decode.schedule import FIELDS, build_metadata_module, most_partials, most_pieces
 from flydsl.kernels.decode.work import build_paged_work_module, build_reduce_module
-from flydsl.kernels.host.arrays import allocate, contiguous, launch, span
+from flydsl.kernels.host.arrays import allocate, contiguous, launch, span, strides_of
 from flydsl.kernels.host.config import require
 from flydsl.kernels.host.dtypes import dtype_name
 from flydsl.kernels.parts.index import cdiv

@@ -1,7 +1,6 @@
-"""Attention of new tokens over paged caches, and what puts their keys and values there."""
+"""Attention of new tokens over paged caches, with the names of :mod:`..cache` that go with it."""
 
-from .append import build_cache_append_module
-from .batch import BlockPool, PagedBatch, paged_batch
+from ..cache import BlockPool, PagedBatch, build_cache_append_module, paged_batch
 from .builders import build_mla_decode_module, build_paged_attention_module
 
 __all__ = ["BlockPool", "PagedBatch", "build_cache_append_module", "build_mla_decode_module",

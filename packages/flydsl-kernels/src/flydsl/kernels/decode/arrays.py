@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ..host.arrays import address, array_dtype, contiguous, is_torch
+from ..cache.arrays import kind_of, require_native
+from ..cache.layout import block_layouts
+from ..host.arrays import contiguous, strides_of, with_rows
 from ..host.config import require
 from ..host.dtypes import INDICES, dtype_name
-from ..rope.cache import block_layouts
 from ..target import Target
 from .config import CACHES
 
-__all__ = ["Caches", "cache_scale", "caches_of", "indices_of", "one_scale", "require_native", "rows_of", "strides_of"]
+__all__ = ["Caches", "cache_scale", "caches_of", "indices_of", "rows_of"]
 
 
-def strides_of(array: Any) -> tuple[int, ...]:
-    return tuple(array.stride()) if is_torch(array) else tuple(s // array.itemsize for s in array.strides)
+WORD_BYTES = 4  # that a kernel addresses rows by
 
 
 def rows_of(array: Any) -> Any:
-    """The array if the elements of its rows are consecutive and rows begin at whole words, else a copy."""
-    steps = strides_of(array)
-    whole = all(s * array.itemsize % 4 == 0 for s in steps[:-1]) and address(array) % 4 == 0
-    return array if (steps[-1] == 1 or array.shape[-1] < 2) and min(steps) >= 0 and whole else contiguous(array)
+    """The array if a kernel can address its rows, else a copy."""
+    return with_rows(array, WORD_BYTES)
 
 
 def _cache(where: str, name: str, target: Target, cache: Any, dtype: str, heads: int, dim: int) -> tuple[Any, str]:
@@ -38,15 +35,6 @@ def _cache(where: str, name: str, target: Target, cache: Any, dtype: str, heads:
     require(where, kind in (dtype, "fp8"), f"{name} must be {dtype} as q or fp8, got {kind}")
     require_native(where, target, ((name, cache, kind),))
     return rows_of(cache), kind
-
-
-def require_native(where: str, target: Target, arrays: Iterable[tuple[str, Any, str]]) -> None:
-    """ValueError if an array of fp8 (name, array, dtype) has not that of the target."""
-    for name, array, kind in arrays:
-        if kind == "fp8":
-            target.require_fp8(where)
-            native = array_dtype(target, array, "fp8")
-            require(where, array.dtype == native, f"{target.name} has {native}, {name} is {array.dtype}")
 
 
 @dataclass(frozen=True)
@@ -87,25 +75,11 @@ def _packed(where: str, target: Target, k_cache: Any, v_cache: Any, dtype: str, 
     k, v, pages = block_layouts(where, keys, values)
     require(where, k.dim == v.dim == dim and heads % k.heads == 0, f"packed caches must have heads of {dim} elements, "
             f"as q, and a number of heads that divides {heads}, got {tuple(k_cache.shape)} and {tuple(v_cache.shape)}")
-    kinds = {dtype_name(c, f"{where}: {name}", (dtype, "fp8"))
-             for name, c in (("k_cache", keys), ("v_cache", values))}
-    require(where, len(kinds) == 1, f"the caches must have one dtype, got {k_cache.dtype} and {v_cache.dtype}")
-    (kind,) = kinds
-    require_native(where, target, (("k_cache", keys, kind), ("v_cache", values, kind)))
+    kind = kind_of(where, target, dtype, keys, values)
     strides = (k.block, k.position_strides[0], k.head_stride, k.feature_strides[1],
                v.block, v.feature_strides[0], v.head_stride, v.position_strides[1])
     return Caches(keys, values, kind, pages, k.size, k.heads, strides,
                    {"key_unit": k.features[0], "value_unit": v.positions[0]})
-
-
-def one_scale(where: str, name: str, scale: Any, kind: str, absent: Any) -> Any:
-    """A scale of a whole array of fp8 as a vector of one f32, or what stands for it where there is none."""
-    if scale is None:
-        return absent
-    require(where, kind == "fp8", f"{name} is of fp8 caches or queries, and these are {kind}")
-    dtype_name(scale, f"{where}: {name}", ("f32",))
-    require(where, math.prod(scale.shape) == 1, f"{name} must have one element, got {tuple(scale.shape)}")
-    return contiguous(scale).reshape(1)
 
 
 def cache_scale(where: str, name: str, scale: Any, pages: int, heads: int, page: int, cache: str) -> tuple[Any, str]:

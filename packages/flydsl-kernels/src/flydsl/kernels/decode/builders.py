@@ -56,7 +56,7 @@ def build_paged_attention_module(dim: int, group: int, queries: int = 1, dtype: 
     config = paged_config("build_paged_attention_module", target, dim, group, queries, dtype, cache, out, page,
                           window=window, softcap=softcap, sink=sink, key_scales=key_scales,
                           value_scales=value_scales, split=split, key_unit=key_unit, value_unit=value_unit,
-                          lists=lists, parts=parts_dtype)
+                          lists=lists, parts_dtype=parts_dtype)
     combine = CombineConfig(dim, out, sink, parts_dtype, target=target)
 
     @flyc.jit
@@ -69,7 +69,7 @@ def build_paged_attention_module(dim: int, group: int, queries: int = 1, dtype: 
         sizes = Sizes(heads, parts, reach, table_stride, columns, pages, Strides(k_page, k_token, k_head, k_unit),
                       Strides(v_page, v_token, v_head, v_unit), scale, cap)
         tensors = {"q": Q, "k_cache": K, "v_cache": V, "table": Table, "lengths": Lengths, "starts": Starts,
-                   "sink": Sink, "k_scale": KScale, "v_scale": VScale, "out": Parts if split else Out, "lse": Lse}
+                   "sink": Sink, "k_scale": KScale, "v_scale": VScale, "out": Out, "parts": Parts, "lse": Lse}
         paged_kernel(tensors, sizes, config).launch(
             grid=(heads // group * config.row_blocks, batch, parts), block=config.threads, stream=stream)
         if fx.const_expr(split and combined):
@@ -83,7 +83,7 @@ def build_paged_attention_module(dim: int, group: int, queries: int = 1, dtype: 
 def build_combine_module(dim: int, out: str = "bf16", parts_dtype: str = "f32", *, target: Target) -> Any:
     """``launch(Parts, Lse, Out, rows, parts, stream=None)``: adds the parts of a launch that was not `combined`.
 
-    Parts is [rows, parts, dim] of `parts_dtype`, Lse f32 [rows, parts] with logarithms to base 2.
+    Parts is [rows, parts, dim] of `parts_dtype`, Lse f32 [rows, parts] with natural logarithms of the sums of weights.
     """
     combine = CombineConfig(dim, out, False, parts_dtype, target=target)
 
@@ -129,7 +129,7 @@ def build_mla_decode_module(heads: int, queries: int = 1, query: str = "bf16", c
         sizes = Sizes(fx.Int32(heads), parts, fx.Int32(0), table_stride, columns, pages, strides, strides, scale,
                       fx.Float32(0.0))
         tensors = {"q": Q, "cache": Cache, "table": Table, "lengths": Lengths, "q_scale": QScale,
-                   "kv_scale": KvScale, "out": Parts if split else Out, "lse": Lse}
+                   "kv_scale": KvScale, "out": Out, "parts": Parts, "lse": Lse}
         mla_kernel(tensors, sizes, config, value_attrs=config.hints).launch(
             grid=(config.row_blocks, batch, parts), block=config.threads, stream=stream)
         if fx.const_expr(split):

@@ -49,6 +49,7 @@ class AttentionConfig(KernelConfig):
             each head has a sink.
         split: whether the context is split over workgroups, whose results are combined afterwards.
         tiles: tiles of 16 query rows of a wave; `blocks`: blocks of 16 tokens of a tile.
+        parts_dtype: of the parts of contexts.
     """
 
     group: int
@@ -63,6 +64,16 @@ class AttentionConfig(KernelConfig):
     split: bool = False
     tiles: int = 1
     blocks: int = 2
+    parts_dtype: str = "f32"
+
+    @property
+    def waves(self) -> int:
+        """Of a workgroup."""
+        raise NotImplementedError
+
+    @property
+    def threads(self) -> int:
+        return self.waves * self.target.wave
 
     @property
     def rows(self) -> int:
@@ -134,8 +145,6 @@ class PagedConfig(AttentionConfig):
         key_unit: features of a key that lie together, before those of the next token; 0: all.
         value_unit: tokens of which the values of one feature lie together; 0: features of a token do.
         lists: whether page numbers of sequences follow each other in one list, instead of rows of a table.
-        parts: dtype of the parts of contexts.
-        waves: of a workgroup; each takes tokens of its own.
     """
 
     dim: int = 128
@@ -144,12 +153,11 @@ class PagedConfig(AttentionConfig):
     key_unit: int = 0
     value_unit: int = 0
     lists: bool = False
-    parts: str = "f32"
-    waves: int = WAVES
 
     @property
-    def threads(self) -> int:
-        return self.waves * self.target.wave
+    def waves(self) -> int:
+        """Of a workgroup; each takes tokens of its own."""
+        return WAVES
 
     @property
     def lds_bytes(self) -> int:

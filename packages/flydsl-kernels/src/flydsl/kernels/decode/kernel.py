@@ -20,14 +20,12 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.dtypes import element_of
 from ..parts.index import div, mod
-from ..parts.indices import index_at, require_within, uniform
 from ..parts.memory import pointer
 from .config import BLOCK, PagedConfig
 from .merge import Place, Results, merge_waves
 from .operands import WORD, ColumnValues, Operand, Values
-from .pages import ColumnPages, PageNumbers, Pages, page_list
+from .pages import ColumnPages, PageNumbers, Pages, context_of
 from .softmax import Softmax, flat, hide, logits
 
 __all__ = ["Share", "Sizes", "Strides", "attend", "paged_kernel"]
@@ -109,6 +107,15 @@ class Share:
     end: Any
     tiles: Any
 
+    @classmethod
+    def of(cls, table: Any, context: Any, step: int, part: Any = 0, parts: Any = 1, oldest: Any = 0) -> Share:
+        """That of a part, of so many, of the tokens from the oldest one on, from the beginning of its block."""
+        first = fx.Int32(oldest) // BLOCK * BLOCK
+        tiles = fx.ceildiv(context - first, step)
+        each = fx.ceildiv(tiles, parts)
+        mine, begin = fx.max(fx.min(tiles - part * each, each), 0), first + part * each * step
+        return cls(table, context, fx.Int32(oldest), begin, fx.min(begin + mine * step, context), mine)
+
 
 def caches(tensors: dict[str, Any], sizes: Any, config: PagedConfig, share: Share, head: Any) -> tuple[Pages, Pages]:
     """Keys and values of a head."""
@@ -122,9 +129,9 @@ def caches(tensors: dict[str, Any], sizes: Any, config: PagedConfig, share: Shar
 
 
 @flyc.jit
-def attend(tensors, sizes, config, place, share, results, wave, lane):
-    """The work of a workgroup: its share of a context, for the rows of a `place`."""
-    rows = config.tiles * BLOCK
+def attend(tensors, sizes, config, share, results, wave, lane):
+    """The work of a workgroup: its share of a context, for the rows of the place of its results."""
+    place, rows = results.place, config.tiles * BLOCK
     first, second = config.products(config.dim)
     step = config.waves * config.tokens
     start = share.begin + wave * config.tokens
@@ -178,7 +185,7 @@ def attend(tensors, sizes, config, place, share, results, wave, lane):
                 v.load(values.block(now + step))
 
     merge_waves(results, tensors, sums.load() * v_scales.of_head, softmax.largest.load(), softmax.total.load(),
-                place, lane, wave)
+                lane, wave)
 
 
 @flyc.kernel
@@ -189,18 +196,7 @@ def paged_kernel(tensors, sizes, config: fx.Constexpr):
     head, rows = which // config.row_blocks, config.tiles * BLOCK
     place = Place(config, which % config.row_blocks * rows, sequence, head, sizes.heads, part, sizes.parts)
 
-    # The tiles of this workgroup: its share of those from the oldest key that a query sees.
-    table, columns = page_list(tensors, sequence, sizes, config.lists)
-    context = uniform(require_within(index_at(tensors["lengths"], sequence), 0, columns * config.page + 1))
-    oldest = fx.max(context - config.queries - sizes.reach, 0) if config.window else fx.Int32(0)
-    begin, step = oldest // BLOCK * BLOCK, config.waves * config.tokens
-    tiles = fx.ceildiv(context - begin, step)
-    each = fx.ceildiv(tiles, sizes.parts)
-    mine = fx.max(fx.min(tiles - part * each, each), 0)
-    begin = begin + part * each * step
-    share = Share(table, context, oldest, begin, fx.min(begin + mine * step, context), mine)
-
-    out = pointer(tensors["out"], element_of(config.parts if config.split else config.out))
-    lse = pointer(tensors["lse"], fx.Float32) if config.split else None
-    results = Results(place, out, lse, config.dim)
-    attend(tensors, sizes, config, place, share, results, wave, lane)
+    table, context = context_of(tensors, sequence, sizes, config.page, config.lists)
+    oldest = fx.max(context - config.queries - sizes.reach, 0) if config.window else 0
+    share = Share.of(table, context, config.waves * config.tokens, part, sizes.parts, oldest)
+    attend(tensors, sizes, config, share, Results(tensors, place, config.dim, config.split), wave, lane)

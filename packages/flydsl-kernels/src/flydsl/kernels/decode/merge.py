@@ -1,7 +1,7 @@
 """Results of parts of a context become one: of the waves of a workgroup through LDS, of workgroups by a second kernel.
 
-A part gives, for each query row, the weighted values divided by the sum of the weights, and the logarithm (base 2) of
-that sum, ``lse``: -inf where nothing was visible. Parts with weights 2**lse add up to the whole.
+A part gives, for each query row, the weighted values divided by the sum of the weights, and the natural logarithm of
+that sum, ``lse``: -inf where nothing was visible. Parts with weights e**lse add up to the whole.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..attention.combine import LOWEST
+from ..host.dtypes import element_of
 from ..parts.index import div, mod
-from ..parts.mathx import LOG2E, exp2
+from ..parts.mathx import LN2, LOG2E, exp2
 from ..parts.memory import lds_read, lds_write, pointer
 from ..parts.reduce import Lds
 from .config import BLOCK, AttentionConfig, PagedConfig
@@ -60,37 +61,51 @@ class Place:
         first = self.sequence * self.config.queries if self.token is None else self.token
         return (first + self.query(row)) * self.heads + self.query_head(row)
 
-    def out(self, row: Any) -> Any:
-        """Row of what this workgroup stores: of the result, or of the parts [batch * tokens * heads, parts]."""
-        line = self.line(row)
-        return line * self.parts + self.part if self.config.split else line
+    def part_line(self, row: Any) -> Any:
+        """Row of the parts [batch * tokens * heads, parts]."""
+        return self.line(row) * self.parts + self.part
 
 
-@dataclass(frozen=True)
 class Results:
-    """What a workgroup stores: rows of the result, or of the parts and the logarithms of their weights.
+    """What a workgroup stores: rows of the result or, of a context that is cut, partial results and the natural
+    logarithms of their weights.
 
-    Attributes:
-        out: pointer to the rows [.., `columns`]; lse: to f32, of the parts.
+    Args:
+        tensors: ``"out"`` [.., columns], and for what is cut ``"parts"`` [.., columns] and ``"lse"``.
+        place: of rows in the result; partial: among the partial results, if elsewhere.
+        cut: whether the context is, as a constant or at run time.
     """
 
-    place: Place
-    out: Any
-    lse: Any
-    columns: int
-
-    @property
-    def logs(self) -> bool:
-        """Whether logarithms are stored."""
-        return self.place.config.split
+    def __init__(self, tensors: dict[str, Any], place: Place, columns: int, cut: Any, partial: Place | None = None):
+        config = place.config
+        self.place, self.partial, self.columns, self.cut = place, partial or place, columns, cut
+        self.logs = cut is not False  # whether logarithms are stored
+        self.out = None if cut is True else pointer(tensors["out"], element_of(config.out))
+        self.parts = pointer(tensors["parts"], element_of(config.parts_dtype)) if self.logs else None
+        self.lse = pointer(tensors["lse"], fx.Float32) if self.logs else None
 
     def store(self, row: Any, column: Any, values: Any) -> None:
         """Values (f32) of consecutive columns of a row of the workgroup."""
-        target = self.out + fx.Int64(self.place.out(row)) * self.columns + column
-        fx.make_view(target, fx.make_layout(values.numel, 1)).store(values.to(self.out.element_type))
+        whole, part = [fx.Int64(line) * self.columns + column for line in self._lines(row)]
+        _store(self.cut, self.parts, part, self.out, whole, values)
 
     def store_log(self, row: Any, log: Any) -> None:
-        fx.make_view(self.lse + self.place.out(row), fx.make_layout(1, 1))[0] = log
+        """That of a row, where a partial result is stored."""
+        _store(self.cut, self.lse, self._lines(row)[1], None, 0, fx.Vector.from_elements([log], fx.Float32))
+
+    def _lines(self, row: Any) -> tuple[Any, Any]:
+        """Of the result, and of the partial results."""
+        return self.place.line(row), self.partial.part_line(row)
+
+
+@flyc.jit
+def _store(cut, parts, part, out, whole, values):
+    """Values from element `part` of partial results on if a context is cut, else from `whole` of the result, if any."""
+    if cut:
+        fx.make_view(parts + part, fx.make_layout(values.numel, 1)).store(values.to(parts.element_type))
+    else:
+        if fx.const_expr(out is not None):
+            fx.make_view(out + whole, fx.make_layout(values.numel, 1)).store(values.to(out.element_type))
 
 
 @flyc.jit
@@ -121,7 +136,7 @@ def _weights(largest, total, tensors, place, lds, lane, wave):
             whole = whole + exp2(own - top)
         some = whole > 0.0
         factors.append(some.select(exp2(largest[n] - top) / whole, 0.0))
-        logs.append(some.select(top + fx.math.log2(whole), -math.inf))
+        logs.append(some.select((top + fx.math.log2(whole)) * LN2, -math.inf))
     return factors, logs
 
 
@@ -141,14 +156,15 @@ def _columns(config: PagedConfig, values: list[Any], lane: Any) -> Iterator[tupl
 
 
 @flyc.jit
-def merge_waves(results, tensors, sums, largest, total, place, lane, wave):
+def merge_waves(results, tensors, sums, largest, total, lane, wave):
     """Add the waves' sums, weighted, and store them.
 
     Args:
         results: where; tensors: ``"sink"``, one a query head.
         sums: O^T, values of the second product's accumulators; largest, total: of each tile, of a lane's row.
     """
-    config, lds = place.config, Lds()
+    place, lds = results.place, Lds()
+    config = place.config
     unit, chunk, held = config.merge_unit, config.value_chunk, config.value_rows
     factors, logs = _weights(largest, total, tensors, place, lds, lane, wave)
     if fx.const_expr(results.logs):

@@ -74,10 +74,6 @@ class MlaConfig(AttentionConfig):
         return self.groups * self.sharing
 
     @property
-    def threads(self) -> int:
-        return self.waves * self.target.wave
-
-    @property
     def row_blocks(self) -> int:
         """Workgroups that share the rows of a sequence."""
         return cdiv(self.rows, self.groups * self.wave_rows)

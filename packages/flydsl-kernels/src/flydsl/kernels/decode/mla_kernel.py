@@ -20,8 +20,7 @@ from ..attention.scores import Softmax
 from ..attention.weave import Work, do, weave
 from ..host.dtypes import element_of
 from ..parts.index import div, mod
-from ..parts.indices import index_at, require_within, uniform
-from ..parts.mathx import LOG2E
+from ..parts.mathx import LN2, LOG2E
 from ..parts.memory import lds_read, lds_write, pointer
 from .config import BLOCK
 from .kernel import Share
@@ -29,7 +28,7 @@ from .merge import Results
 from .mla_config import RANK, ROPE, STAGES, MlaConfig
 from .mla_tile import LatentTile, Parked
 from .operands import WORD, Operand
-from .pages import PageNumbers, Pages
+from .pages import PageNumbers, Pages, context_of
 from .softmax import flat, hide
 
 __all__ = ["attend_rows", "mla_kernel"]
@@ -67,9 +66,10 @@ class Exchange:
 
 
 @flyc.jit
-def _store(results, sums, found, factor, mine, own, lane):
+def _store(results, sums, found, factor, own, lane):
     """The rows of a wave in its `own` share of the columns, and (from the first) the logarithms of the parts."""
-    config, values = mine.config, flat(sums)
+    mine, values = results.place, flat(sums)
+    config = mine.config
     for n in fx.range_constexpr(config.tiles):
         (base, total), row, count = found[n], n * BLOCK + mod(lane, BLOCK), values.numel // config.tiles
         some = total > 0.0
@@ -80,13 +80,13 @@ def _store(results, sums, found, factor, mine, own, lane):
                 results.store(row, at, values.shuffle(values, [n * count + i for i in numbers]) * scale)
             if fx.const_expr(results.logs):
                 if (own == 0) & (lane < BLOCK):
-                    results.store_log(row, some.select(base * LOG2E + fx.math.log2(total), -math.inf))
+                    results.store_log(row, some.select(base + fx.math.log2(total) * LN2, -math.inf))
 
 
 @flyc.jit
-def attend_rows(tensors, sizes, config, mine, share, results):
-    """The work of a workgroup: its share of a context, for the rows of its place."""
-    thread, wave = fx.thread_idx.x, fx.wave_index()
+def attend_rows(tensors, sizes, config, share, results):
+    """The work of a workgroup: its share of a context, for the rows of the place of its results."""
+    mine, thread, wave = results.place, fx.thread_idx.x, fx.wave_index()
     lane, own = thread % config.target.wave, wave % config.sharing
     first, second = config.products(BLOCK)
     words = WORD // config.cache_element.width
@@ -140,7 +140,7 @@ def attend_rows(tensors, sizes, config, mine, share, results):
             weave(products[-1], fx.convert_layout(weights, operand, modes=(1, 0)), ahead=config.ahead)
 
     # Places of results are computed here: what the places of queries have in common with them would stay in registers.
-    _store(results, sums, softmax.result(), kv_scale, mine, own, fx.Int32(fx.rocdl.computed_here(lane)))
+    _store(results, sums, softmax.result(), kv_scale, own, fx.Int32(fx.rocdl.computed_here(lane)))
 
 
 @flyc.kernel
@@ -148,13 +148,6 @@ def mla_kernel(tensors, sizes, config: fx.Constexpr):
     """Workgroup (row block, sequence, part)."""
     block, sequence, part = fx.block_idx
     mine = config.place(block, sequence, sizes.heads, part, sizes.parts)
-    context = uniform(require_within(index_at(tensors["lengths"], sequence), 0,
-                                     fx.Int64(sizes.columns) * config.page + 1))
-    tiles = fx.ceildiv(context, config.tokens)
-    each = fx.ceildiv(tiles, sizes.parts)
-    count, begin = fx.max(fx.min(tiles - part * each, each), 0), part * each * config.tokens
-    table = fx.get_iter(tensors["table"]) + fx.Int64(sequence) * sizes.table_stride
-    share = Share(table, context, fx.Int32(0), begin, fx.min(begin + count * config.tokens, context), count)
-    out = pointer(tensors["out"], element_of("f32" if config.split else config.out))
-    results = Results(mine, out, pointer(tensors["lse"], fx.Float32) if config.split else None, RANK)
-    attend_rows(tensors, sizes, config, mine, share, results)
+    table, context = context_of(tensors, sequence, sizes, config.page)
+    share = Share.of(table, context, config.tokens, part, sizes.parts)
+    attend_rows(tensors, sizes, config, share, Results(tensors, mine, RANK, config.split))

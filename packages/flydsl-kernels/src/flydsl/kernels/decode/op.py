@@ -9,16 +9,15 @@ from functools import partial
 from typing import Any
 
 from ..attention.combine import choose_parts
-from ..host.arrays import allocate, contiguous, is_torch, span
+from ..cache.arrays import as_scale, one_scale, require_native
+from ..host.arrays import allocate, contiguous, span, strides_of
 from ..host.config import require
-from ..host.dtypes import INDICES, dtype_name, float_name
+from ..host.dtypes import dtype_name, float_name
 from ..op import Op, Plan, Result, like
 from ..parts.index import cdiv
-from ..rope.cache import block_layouts
 from ..target import Target
 from . import reference
-from .append import build_cache_append_module
-from .arrays import cache_scale, caches_of, indices_of, one_scale, require_native, rows_of, strides_of
+from .arrays import cache_scale, caches_of, indices_of, rows_of
 from .builders import build_mla_decode_module, build_paged_attention_module
 from .config import ARCHS, CACHES, paged_config
 from .mla_config import RANK, ROPE, mla_config
@@ -142,20 +141,7 @@ def _paged_attention(op: Op, q: Any, k_cache: Any, v_cache: Any, block_table: An
     """
     left, right = window
     return op(q, k_cache, v_cache, block_table, seqlens, scale, left, right, softcap, sink,
-              _as_scale(q, k_scale), _as_scale(q, v_scale), float_name(out_dtype, "paged_attention: out_dtype"))
-
-
-def _as_scale(like: Any, scale: Any) -> Any:
-    """A number as an array of one f32 of the kind of `like`."""
-    if not isinstance(scale, (int, float)):
-        return scale
-    if is_torch(like):
-        import torch
-
-        return like.new_full((1,), scale, dtype=torch.float32)
-    import numpy as np
-
-    return np.full(1, scale, np.float32)
+              as_scale(q, k_scale), as_scale(q, v_scale), float_name(out_dtype, "paged_attention: out_dtype"))
 
 
 def _contexts(draw: Any, m: int, context: int, page: int, full: bool) -> tuple[int, Any, Any]:
@@ -248,7 +234,7 @@ def _mla_decode(op: Op, q: Any, kv_cache: Any, block_table: Any, seqlens: Any, *
         TypeError: a dtype is not supported.
         ValueError: a shape, an option or the architecture is not supported.
     """
-    return op(q, kv_cache, block_table, seqlens, scale, kv_lora_rank, _as_scale(q, q_scale), _as_scale(q, kv_scale),
+    return op(q, kv_cache, block_table, seqlens, scale, kv_lora_rank, as_scale(q, q_scale), as_scale(q, kv_scale),
               float_name(out_dtype, "mla_decode: out_dtype"))
 
 
@@ -281,71 +267,4 @@ MLA_DECODE = Op(
          {"dtype": "bf16", "context": 4096, "page": 1, "heads": 128, "full": True})],
 )
 
-# ------------------------------------------------------------------------------------------- append
-
-
-def _plan_append(target: Target, k: Any, v: Any, k_cache: Any, v_cache: Any, slots: Any, k_scale: Any,
-                 v_scale: Any) -> Plan | None:
-    where = "cache_append"
-    dtype = dtype_name(k, where)
-    keys, values, blocks = block_layouts(where, k_cache, v_cache)
-    tokens = k.shape[0] if len(k.shape) else 0
-    require(where, dtype_name(v, f"{where}: v") == dtype and tuple(k.shape) == (tokens, keys.heads, keys.dim)
-            and tuple(v.shape) == (tokens, values.heads, values.dim),
-            f"k and v must be {dtype} (tokens, {keys.heads}, {keys.dim}) and (tokens, {values.heads}, {values.dim}) as "
-            f"the caches, got {k.dtype} {tuple(k.shape)} and {v.dtype} {tuple(v.shape)}")
-    kinds = {dtype_name(c, f"{where}: {name}", (dtype, "fp8")) for name, c in (("k_cache", k_cache),
-                                                                              ("v_cache", v_cache))}
-    require(where, len(kinds) == 1, f"the caches must have one dtype, got {k_cache.dtype} and {v_cache.dtype}")
-    (cache,) = kinds
-    require_native(where, target, (("k_cache", k_cache, cache), ("v_cache", v_cache, cache)))
-    require(where, (k_scale is None) == (v_scale is None), "k_scale and v_scale are given both or neither")
-    dtype_name(slots, f"{where}: slots", INDICES)
-    require(where, tuple(slots.shape) == (tokens,), f"slots must be ({tokens},), got {tuple(slots.shape)}")
-    slots = contiguous(slots)
-    scales = [one_scale(where, name, given, cache, slots)
-              for name, given in (("k_scale", k_scale), ("v_scale", v_scale))]
-    if 0 in k.shape or 0 in v.shape:
-        return None
-    launcher = build_cache_append_module(keys, values, dtype, cache, scaled=k_scale is not None, target=target)
-    given = (contiguous(k), contiguous(v), span(k_cache), span(v_cache), slots, *scales, tokens, blocks)
-    return Plan(lambda: launcher, lambda: given)
-
-
-def _cache_append(op: Op, k: Any, v: Any, k_cache: Any, v_cache: Any, slots: Any, *, k_scale: Any = None,
-                  v_scale: Any = None) -> None:
-    """Write keys and values of new tokens to their slots of paged caches, which are changed in place.
-
-    Args:
-        k, v: (tokens, Hkv, D) and (tokens, Hkv, Dv): f32, f16 or bf16.
-        k_cache, v_cache: [pages, page, Hkv, D] and [pages, page, Hkv, Dv], or keys [pages, Hkv, D/x, page, x] with
-            values [pages, Hkv, Dv, page] or [pages, Hkv, page/x, Dv, x]; of any strides, of the dtype of k or the
-            chip's fp8. The two parts of an MLA cache are views of one: ``cache[..., :512], cache[..., 512:]``.
-        slots: int32 or int64 (tokens,): ``page * tokens of a page + place in it``; negative: the token is not stored.
-            A slot behind the caches stops the launch. The order of two writes to one slot is not defined.
-        k_scale, v_scale: of fp8 caches, which hold ``x / scale``, saturated: one f32 or a float; 1 if None.
-
-    Raises:
-        TypeError: a dtype is not supported.
-        ValueError: a shape is not.
-    """
-    return op(k, v, k_cache, v_cache, slots, _as_scale(k, k_scale), _as_scale(k, v_scale))
-
-
-def _sample_append(draw: Any, m: int, n: int, dtype: str = "f32", cache: str = "", heads: int = 2) -> tuple[Any, ...]:
-    blocks = m // 8 + 1
-    k, v = (draw.normal(m, heads, n, dtype=dtype) for _ in range(2))
-    caches = (draw.normal(blocks, 8, heads, n, dtype=cache or dtype) for _ in range(2))
-    return (k, v, *caches, draw.integers(0, 2**20, m, dtype="i64").argsort(), None, None)
-
-
-CACHE_APPEND = Op(
-    "cache_append",
-    "(Tensor k, Tensor v, Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor slots, Tensor? k_scale=None, "
-    "Tensor? v_scale=None) -> ()",
-    "Writes keys and values of new tokens to their slots of paged caches, in place (flash or packed order, fp8 too)",
-    results=lambda *_: (), plan=_plan_append, form=_cache_append, reference=lambda *_: (), sample=_sample_append,
-    widths=(64, 10),
-)
-
-OPS = [PAGED_ATTENTION, MLA_DECODE, CACHE_APPEND]
+OPS = [PAGED_ATTENTION, MLA_DECODE]

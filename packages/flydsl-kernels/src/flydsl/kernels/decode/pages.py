@@ -10,10 +10,10 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.index import div, mod
-from ..parts.indices import index_at, require_all_within
+from ..parts.indices import index_at, require_all_within, require_within, uniform
 from .config import BLOCK
 
-__all__ = ["ColumnPages", "PageNumbers", "Pages", "page_list"]
+__all__ = ["ColumnPages", "PageNumbers", "Pages", "context_of"]
 
 UNROLL = 8  # page numbers of a thread whose loads are under way together
 
@@ -125,10 +125,12 @@ class ColumnPages(Pages):
         return (self.base + start) + div(rest + inside, self.per_word)
 
 
-def page_list(tensors: dict[str, Any], sequence: Any, sizes: Any, lists: bool) -> tuple[Any, Any]:
-    """Pointer to the page numbers of a sequence, and how many there are."""
-    table = fx.get_iter(tensors["table"])
-    if not lists:
-        return table + fx.Int64(sequence) * sizes.table_stride, fx.Int64(sizes.columns)
-    first, end = [index_at(tensors["starts"], sequence + i) for i in range(2)]
-    return table + first, end - first
+def context_of(tensors: dict[str, Any], sequence: Any, sizes: Any, page: int, lists: bool = False) -> tuple[Any, Any]:
+    """Pointer to the page numbers of a sequence, and its tokens. More than its pages hold stop the launch."""
+    if lists:
+        first, end = [index_at(tensors["starts"], sequence + i) for i in range(2)]
+        columns = end - first
+    else:
+        first, columns = fx.Int64(sequence) * sizes.table_stride, fx.Int64(sizes.columns)
+    context = uniform(require_within(index_at(tensors["lengths"], sequence), 0, columns * page + 1))
+    return fx.get_iter(tensors["table"]) + first, context

@@ -3,71 +3,27 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..attention.combine import LOWEST
-from ..host.config import KernelConfig, require
+from ..attention.combine import CombineConfig, Parts, add_parts
+from ..host.config import require
 from ..host.dtypes import FLOATS, element_of
 from ..parts.indices import index_at, require_within, uniform
-from ..parts.mathx import LOG2E, exp2
 from ..parts.memory import pointer
 from ..target import Target, builder
 from .config import BLOCK, paged_config
 from .kernel import Share, Sizes, Strides, attend
-from .merge import Place
+from .merge import Place, Results
 from .mla_config import RANK, mla_config
 from .mla_kernel import attend_rows
-from .pages import page_list
+from .pages import context_of
 from .schedule import FIELDS
 
 __all__ = ["build_mla_work_module", "build_paged_work_module", "build_reduce_module"]
-
-LN2 = math.log(2.0)
-
-
-@dataclass(frozen=True)
-class PieceResults:
-    """Where a piece is stored: in the result if it is a whole context, else with the (natural) logarithm of its sum.
-
-    Attributes:
-        place, partial: of rows in the result and in the partial results; cut: whether it is one of these.
-        out, parts, lse: pointers.
-    """
-
-    place: Place
-    partial: Place
-    cut: Any
-    out: Any
-    parts: Any
-    lse: Any
-    columns: int
-    logs: bool = True
-
-    def store(self, row: Any, column: Any, values: Any) -> None:
-        lines = [fx.Int64(place.line(row)) * self.columns + column for place in (self.place, self.partial)]
-        _store(self.out, self.parts, values, lines[0], lines[1], self.cut)
-
-    def store_log(self, row: Any, log: Any) -> None:
-        _store_log(self.lse, log, self.partial.line(row), self.cut)
-
-
-@flyc.jit
-def _store(out, parts, values, whole, partial, cut):
-    if cut:
-        fx.make_view(parts + partial, fx.make_layout(values.numel, 1)).store(values)
-    else:
-        fx.make_view(out + whole, fx.make_layout(values.numel, 1)).store(values.to(out.element_type))
-
-
-@flyc.jit
-def _store_log(lse, log, line, cut):
-    if cut:
-        fx.make_view(lse + line, fx.make_layout(1, 1))[0] = log * LN2
 
 
 class Piece:
@@ -78,13 +34,9 @@ class Piece:
         self.batch, self.row, self.query, _, self.begin, self.end, _, self.heads = [
             uniform((info + i).load()) for i in range(FIELDS)]
 
-    def results(self, tensors: dict[str, Any], place: Place, columns: int) -> PieceResults:
+    def results(self, tensors: dict[str, Any], place: Place, columns: int) -> Results:
         """For rows of a place. Partial results are [rows, heads, columns] from the piece's first row on."""
-        config = place.config
-        partial = Place(config, place.first, 0, place.head, place.heads, 0, 1, fx.max(self.row, 0))
-        parts, lse = [pointer(tensors[name], fx.Float32) for name in ("parts", "lse")]
-        return PieceResults(place, partial, self.row >= 0, pointer(tensors["out"], element_of(config.out)), parts, lse,
-                            columns)
+        return Results(tensors, place, columns, self.row >= 0, replace(place, token=fx.max(self.row, 0)))
 
 
 @flyc.jit
@@ -104,14 +56,13 @@ def paged_work_kernel(tensors, sizes, batch: fx.Int32, granularity: fx.Int32, co
         sequence = require_within(piece.batch.to(fx.Int64), 0, batch.to(fx.Int64))
         head = (piece.heads & 0xFFFF) // config.group
         place = Place(config, block * config.tiles * BLOCK, 0, head, sizes.heads, 0, 1, piece.query)
-        table, columns = page_list(tensors, sequence, sizes, config.lists)
-        context = uniform(require_within(index_at(tensors["lengths"], sequence), 0, columns * config.page + 1))
+        table, context = context_of(tensors, sequence, sizes, config.page, config.lists)
         before = uniform(index_at(tensors["partition_indptr"], sequence).to(fx.Int32))
         begin = (piece.begin - before) * granularity
         until = fx.min((piece.end - before) * granularity, context)
         tiles = fx.ceildiv(fx.max(until - begin, 0), config.waves * config.tokens)
         share = Share(table, context, fx.Int32(0), begin, until, tiles)
-        attend(tensors, sizes, config, place, share, piece.results(tensors, place, config.dim), wave, lane)
+        attend(tensors, sizes, config, share, piece.results(tensors, place, config.dim), wave, lane)
 
 
 @flyc.kernel
@@ -125,8 +76,8 @@ def mla_work_kernel(tensors, sizes, entries: fx.Int64, config: fx.Constexpr):
         until = require_within(piece.end.to(fx.Int64), begin.to(fx.Int64), entries + 1)
         place = config.place(block, 0, sizes.heads, 0, 1, piece.query)
         table, tokens = fx.get_iter(tensors["table"]) + begin, until - begin
-        share = Share(table, tokens, fx.Int32(0), fx.Int32(0), tokens, fx.ceildiv(tokens, config.tokens))
-        attend_rows(tensors, sizes, config, place, share, piece.results(tensors, place, RANK))
+        share = Share.of(table, tokens, config.tokens)
+        attend_rows(tensors, sizes, config, share, piece.results(tensors, place, RANK))
 
 
 @builder
@@ -203,55 +154,22 @@ def build_mla_work_module(heads: int, query: str = "fp8", cache: str = "fp8", ou
 # ------------------------------------------------------------------------------------------- what was cut
 
 
-@dataclass(frozen=True)
-class ReduceConfig(KernelConfig):
-    """Sums of partial results of rows [.., heads, dim] to type `out`; `logs`: their logarithms too."""
-
-    heads: int
-    dim: int
-    out: str
-    logs: bool
-
-    @property
-    def threads(self) -> int:
-        return self.target.wave
-
-    @property
-    def columns(self) -> int:
-        """Of a lane."""
-        return 1 << (-(-self.dim // self.threads) - 1).bit_length()
-
-
 @flyc.kernel
 def reduce_kernel(tensors, config: fx.Constexpr):
     """Wave (sequence, head, query): nothing of a sequence without partial results."""
-    lane, (sequence, head, query) = fx.thread_idx.x, fx.block_idx
+    sequence, head, query = fx.block_idx
+    heads = fx.grid_dim.y
     first, end = [uniform(index_at(tensors["indptr"], sequence + i).to(fx.Int32)) for i in range(2)]
     final, stop = [uniform(index_at(tensors["final_map"], 2 * sequence + i).to(fx.Int32)) for i in range(2)]
+
+    def row(part):
+        return (index_at(tensors["partial_map"], first + part) + query) * heads + head
+
     if (first < end) & (final + query < stop):
-        rows, logs = pointer(tensors["parts"], fx.Float32), pointer(tensors["lse"], fx.Float32)
-        at = fx.min(lane * config.columns, config.dim - config.columns)  # lanes too many repeat the last columns
-        top = fx.Float32(LOWEST)
-        whole = fx.Float32(0.0)
-        total = fx.full(config.columns, 0.0, fx.Float32)
-        for part in range(first, end):
-            line = (index_at(tensors["partial_map"], part) + query) * config.heads + head
-            log = (logs + line).load() * LOG2E
-            larger = fx.maxnumf(top, log)
-            before, weight = exp2(top - larger), exp2(log - larger)
-            values = fx.make_view(rows + line * config.dim + at, fx.make_layout(config.columns, 1)).load()
-            total = total * before + values * weight
-            whole = whole * before + weight
-            top = larger
-        some, element, line = whole > 0.0, element_of(config.out), fx.Int64(final + query) * config.heads + head
-        total = total * some.select(1.0 / whole, 0.0)
-        if lane * config.columns < config.dim:
-            target = pointer(tensors["out"], element) + line * config.dim + at
-            fx.make_view(target, fx.make_layout(config.columns, 1)).store(total.to(element))
-        if fx.const_expr(config.logs):
-            if lane == 0:
-                value = some.select((top + fx.math.log2(whole)) * LN2, -math.inf)
-                fx.make_view(pointer(tensors["final_lse"], fx.Float32) + line, fx.make_layout(1, 1))[0] = value
+        line = fx.Int64(final + query) * heads + head
+        parts = Parts(pointer(tensors["parts"], fx.Float32), pointer(tensors["lse"], fx.Float32), end - first, row)
+        log = pointer(tensors["final_lse"], fx.Float32) + line if config.logs else None
+        add_parts(parts, None, pointer(tensors["out"], element_of(config.out)) + line * config.dim, log, config)
 
 
 @builder
@@ -268,7 +186,7 @@ def build_reduce_module(heads: int, dim: int, out: str = "bf16", *, logs: bool =
     where = "build_reduce_module"
     require(where, out in FLOATS, f"the result must be one of {', '.join(FLOATS)}, got {out!r}")
     require(where, dim >= 1 and dim % 32 == 0, f"dim must be a multiple of 32, got {dim}")
-    config = ReduceConfig(heads, dim, out, logs, target=target)
+    config = CombineConfig(dim, out, False, logs=logs, target=target)
 
     @flyc.jit
     def pa_metadata_reduce(Parts, Lse, Indptr, FinalMap, PartialMap, Out, FinalLse, sequences: fx.Int32,  # noqa: N803

@@ -17,7 +17,7 @@ from .dtypes import dtype_name
 __all__ = [
     "address", "allocate", "array_dtype", "as_numpy", "as_rows", "as_torch", "autocast", "contiguous", "copy_into",
     "device_type", "is_recorded", "is_torch", "launch", "on_stream", "padded", "permuted", "require_lasting",
-    "span", "statistic", "stream_of", "transposed", "vector", "vector_width",
+    "span", "statistic", "stream_of", "strides_of", "transposed", "vector", "vector_width", "with_rows",
 ]
 
 ACCESS_BYTES = 16  # of a lane at most
@@ -104,13 +104,27 @@ def address(array: Any) -> int:
     return array.data_ptr() if is_torch(array) else array.__array_interface__["data"][0]
 
 
+def strides_of(array: Any) -> tuple[int, ...]:
+    """In elements; that of a dimension of 1 says nothing, and is 0, or 1 of the last dimension."""
+    given = array.stride() if is_torch(array) else [s // array.itemsize for s in array.strides]
+    last = len(given) - 1
+    return tuple(int(s) if n != 1 else int(i == last) for i, (n, s) in enumerate(zip(array.shape, given, strict=True)))
+
+
+def with_rows(array: Any, alignment: int) -> Any:
+    """The array if the elements of its rows are consecutive and rows begin at multiples of so many bytes, else a
+    copy."""
+    steps = strides_of(array)
+    whole = all(s >= 0 and s * array.itemsize % alignment == 0 for s in steps[:-1]) and address(array) % alignment == 0
+    return array if steps[-1] == 1 and whole else contiguous(array)
+
+
 def span(array: Any) -> Any:
     """The memory from the first to the last element of an array of any strides, as a vector in place: what a kernel
     addresses by the strides."""
-    torch_like = is_torch(array)
-    steps = array.stride() if torch_like else [s // array.itemsize for s in array.strides]
+    steps = strides_of(array)
     length = 1 + sum((n - 1) * s for n, s in zip(array.shape, steps, strict=True)) if 0 not in array.shape else 0
-    if torch_like:
+    if is_torch(array):
         return array.as_strided((length,), (1,))
     import numpy as np
 

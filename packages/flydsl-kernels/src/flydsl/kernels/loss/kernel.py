@@ -19,7 +19,7 @@ from ..host.config import KernelConfig, require
 from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.indices import index_at, require_within
-from ..parts.mathx import LOG2E, exp2
+from ..parts.mathx import LN2, LOG2E, exp2
 from ..parts.order import columns_of
 from ..parts.reduce import Lds, add, fmax, reduce_rows
 from ..parts.rows import Held, Place, RowPlan, Rows, RowScalars, each, fits_registers, fold, launch_rows, plan_rows
@@ -27,7 +27,6 @@ from ..target import Target, builder
 
 __all__ = ["build_cross_entropy_bwd_module", "build_cross_entropy_module"]
 
-LN2 = math.log(2.0)
 FAR_BELOW = -(2.0 - 2.0**-23) * 2.0**127  # the least finite number: its differences with -inf are not NaN
 STREAMED = 2  # cache modifier: written data are not read again
 

@@ -11,9 +11,11 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["LOG2E", "exp2", "exp2_f32_fast", "gelu", "rcp", "rcp_f32", "relu", "rsqrt", "sigmoid", "silu", "tanh"]
+__all__ = ["LN2", "LOG2E", "exp2", "exp2_f32_fast", "gelu", "rcp", "rcp_f32", "relu", "rsqrt", "sigmoid", "silu",
+           "tanh"]
 
 LOG2E = math.log2(math.e)
+LN2 = math.log(2.0)
 
 
 def _lanewise(instruction: Callable[[Any, Any], Any], x: Any) -> Any:

@@ -8,11 +8,11 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..cache.layout import BlockLayout, packed_blocks
 from ..host.config import require
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.memory import pointer
 from ..target import Target, builder
-from .cache import BlockLayout, packed_blocks
 from .cache_kernel import CacheConfig, launch_rope_cache
 from .config import ACCESS_BITS, Rotation, rotation
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..host.arrays import array_dtype, contiguous, is_torch, span
+from ..cache.arrays import both_scales, kind_of
+from ..cache.layout import block_layouts
+from ..host.arrays import contiguous, is_torch, span
 from ..host.config import require
 from ..host.dtypes import INDICES, dtype_name
 from ..op import Gradient, Op, Plan, like
 from ..target import Target
-from .cache import block_layouts
 from .cache_builders import build_rope_cache_module
 from .kernel import build_rope_module
 
@@ -152,18 +153,6 @@ def _vector_of(where: str, name: str, array: Any, tokens: int) -> Any:
     return contiguous(array)
 
 
-def _scales(where: str, cache_dtype: str, k_scale: Any, v_scale: Any) -> tuple[Any, ...]:
-    """Both scales as vectors of one f32, or nothing."""
-    if k_scale is None and v_scale is None:
-        return ()
-    require(where, k_scale is not None and v_scale is not None, "k_scale and v_scale are given both or neither")
-    require(where, cache_dtype == "fp8", f"scales are of fp8 caches, and these are {cache_dtype}")
-    for name, scale in (("k_scale", k_scale), ("v_scale", v_scale)):
-        dtype_name(scale, f"{where}: {name}", ("f32",))
-        require(where, math.prod(scale.shape) == 1, f"{name} must have one element, got shape {tuple(scale.shape)}")
-    return contiguous(k_scale).reshape(1), contiguous(v_scale).reshape(1)
-
-
 def _plan_rope_cache(target: Target, q: Any, k: Any, v: Any, cos: Any, sin: Any, positions: Any, k_cache: Any,
                      v_cache: Any, slots: Any, interleaved: bool, k_scale: Any, v_scale: Any,
                      rotary_dim: int | None, q_weight: Any, k_weight: Any, eps: float,
@@ -180,13 +169,7 @@ def _plan_rope_cache(target: Target, q: Any, k: Any, v: Any, cos: Any, sin: Any,
             and tuple(v.shape) == (tokens, keys.heads, values.dim),
             f"k and v must be ({tokens}, heads, head size) as in the caches ({keys.heads} heads of {keys.dim} and "
             f"{values.dim}) and q, got {tuple(k.shape)} and {tuple(v.shape)}, q {tuple(q.shape)}")
-    cache_dtype = dtype_name(k_cache, f"{where}: k_cache", (dtype, "fp8"))
-    require(where, dtype_name(v_cache, f"{where}: v_cache", (dtype, "fp8")) == cache_dtype,
-            f"the caches must have one dtype, got {k_cache.dtype} and {v_cache.dtype}")
-    if cache_dtype == "fp8":
-        target.require_fp8(where)
-        native = array_dtype(target, k_cache, "fp8")
-        require(where, k_cache.dtype == native, f"{target.name} has {native}, the caches are {k_cache.dtype}")
+    cache_dtype = kind_of(where, target, dtype, k_cache, v_cache)
     rotary = dim if rotary_dim is None else rotary_dim
     cos, sin, rows = _tables(where, cos, sin, rotary, not interleaved)
     require(where, (q_weight is None) == (k_weight is None), "q_weight and k_weight are given both or neither")
@@ -196,18 +179,18 @@ def _plan_rope_cache(target: Target, q: Any, k: Any, v: Any, cos: Any, sin: Any,
         if weight is not None:
             dtype_name(weight, f"{where}: {name}")
             require(where, tuple(weight.shape) == (dim,), f"{name} must be ({dim},), got shape {tuple(weight.shape)}")
-    scales = _scales(where, cache_dtype, k_scale, v_scale)
+    scales = both_scales(where, k_scale, v_scale, cache_dtype, cos)
     indices = [_vector_of(where, name, array, tokens) for name, array in (("positions", positions), ("slots", slots))]
     if 0 in q.shape or 0 in k.shape:
         return None
     require(where, 0 not in v.shape and blocks > 0, f"nothing fits the caches {tuple(k_cache.shape)} and "
             f"{tuple(v_cache.shape)}")
     given = (*(contiguous(a) for a in (q, k, v)), cos, sin, indices[0], span(k_cache), span(v_cache), indices[1],
-             *(scales or (cos, cos)), *((cos, cos) if q_weight is None else map(contiguous, (q_weight, k_weight))))
+             *scales, *((cos, cos) if q_weight is None else map(contiguous, (q_weight, k_weight))))
     launcher = build_rope_cache_module(
-        q_heads, keys, values, dtype, cache_dtype, interleaved=interleaved, scaled=bool(scales), rotary_dim=rotary,
-        full_table=cos.shape[1] == rotary, eps=None if q_weight is None else eps, weight_offset=weight_offset,
-        target=target)
+        q_heads, keys, values, dtype, cache_dtype, interleaved=interleaved, scaled=k_scale is not None,
+        rotary_dim=rotary, full_table=cos.shape[1] == rotary, eps=None if q_weight is None else eps,
+        weight_offset=weight_offset, target=target)
     return Plan(lambda: launcher, lambda *outs: (*given, *outs, tokens, blocks, rows))
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..host.arrays import is_torch
+from ..host.arrays import strides_of
 from ..host.config import require
 
 __all__ = ["BlockLayout", "block_layouts", "packed_blocks"]
@@ -72,12 +72,8 @@ class BlockLayout:
                               (self.position_strides, self.head_stride, self.feature_strides))
 
 
-def _strides(array: Any) -> tuple[int, ...]:
-    return tuple(array.stride()) if is_torch(array) else tuple(s // array.itemsize for s in array.strides)
-
-
 def _block_layout(name: str, where: str, array: Any, packed: bool, values: bool) -> BlockLayout:
-    n, s = tuple(array.shape), _strides(array)
+    n, s = tuple(array.shape), strides_of(array)
     require(where, all(step >= 0 for step in s), f"{name} has a negative stride: {s}")
     if not packed:
         return BlockLayout(s[0], (n[1], 1), n[2], (n[3], 1), (s[1], 0), s[2], (s[3], 0))

@@ -1,4 +1,4 @@
-"""Keys and values of new tokens into their slots of paged caches, in any of the orders of :mod:`..rope.cache`."""
+"""Keys and values of new tokens into their slots of paged caches, in any of the orders of :mod:`.layout`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..host.dtypes import FLOATS, float_dtype
 from ..parts.index import cdiv, div, mod
 from ..parts.indices import index_at, require_within, uniform
 from ..parts.memory import Buffer
-from ..rope.cache import BlockLayout
-from ..rope.cache_kernel import CacheBlock
 from ..target import Target, builder
+from .block import CacheBlock
+from .layout import BlockLayout
 
 __all__ = ["AppendConfig", "build_cache_append_module"]
 
