@@ -35,7 +35,7 @@ MAX_TOKENS = 1 << 24  # a row is (slot << 24) | token
 MAX_EXPERTS = 1024
 MAX_SLOTS = 127
 VECTOR = 4  # i32 of 16 bytes
-TOGETHER = 16  # counts of shares that are on their way at once
+TOGETHER = 32  # counts of shares that are on their way at once
 FOUR = 4  # rounds of entries that are, where they are counted
 
 
@@ -159,6 +159,18 @@ def _count_kernel(tensors, tokens: fx.Int32, rounds: fx.Int32, config: fx.Conste
 
 
 @flyc.jit
+def _counted(tensors, first, last, config):
+    """Rows of this thread's expert in the shares from `first` to before `last`."""
+    source, total = Buffer(tensors["counts"], fx.Int32, None, last * config.experts), fx.Int32(0)
+    for i in range(first, last, TOGETHER):  # past the last share there are zeros
+        loaded = [source.load(fx.thread_idx.x, 1, (fx.Int32(i) + j) * config.experts)[0]
+                  for j in fx.range_constexpr(TOGETHER)]
+        for count in loaded:
+            total = total + count
+    return total
+
+
+@flyc.jit
 def _totals(tensors, counts, share, table, config):
     """(rows of this thread's expert, those of shares before)."""
     thread = fx.thread_idx.x
@@ -167,13 +179,8 @@ def _totals(tensors, counts, share, table, config):
         if fx.const_expr(config.one):
             total = table[thread]
         else:
-            source = Buffer(tensors["counts"], fx.Int32, None, counts * config.experts)
-            for i in range(0, counts, TOGETHER):  # past the last share there are zeros
-                loaded = [source.load((fx.Int32(i) + j) * config.experts + thread, 1)[0]
-                          for j in fx.range_constexpr(TOGETHER)]
-                for j in fx.range_constexpr(TOGETHER):
-                    before = before + (fx.Int32(i) + j < share).select(loaded[j], 0)
-                    total = total + loaded[j]
+            before = _counted(tensors, 0, share, config)
+            total = before + _counted(tensors, share, counts, config)
         if fx.const_expr(config.mask):
             local = Buffer(tensors["mask"], fx.Int32, None, config.experts).load(thread, 1)[0]
             total = (local != 0).select(total, 0)
