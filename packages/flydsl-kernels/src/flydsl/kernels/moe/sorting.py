@@ -31,6 +31,7 @@ ROUND = 256  # entries whose places are found together
 WORDS = ROUND // 32  # of their mask
 ONE_SHOT = 256  # entries that one workgroup sorts
 MOST_SHARES = 128
+LEAST_SHARES = 16  # of several: those without entries help to fill the padding
 MAX_TOKENS = 1 << 24  # a row is (slot << 24) | token
 MAX_EXPERTS = 1024
 MAX_SLOTS = 127
@@ -55,7 +56,7 @@ def shares(tokens: int, topk: int) -> tuple[int, int]:
     if tokens * topk <= ONE_SHOT:
         return 1, rounds
     each = cdiv(rounds, MOST_SHARES)
-    return cdiv(rounds, each), each
+    return max(cdiv(rounds, each), LEAST_SHARES), each
 
 
 def sort_workspace(tokens: int, topk: int, experts: int) -> int:
