@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.one_arch
+
 ARCHS = ["gfx942", "gfx950", "gfx1201", "gfx1250"]
 
 

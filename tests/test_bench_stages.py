@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.one_arch
+
 pytest.importorskip("torch")  # of the second program
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from clangc import compile_gpu, find_clang
 
+pytestmark = pytest.mark.one_arch
+
 SIMULATOR_TESTS = Path(__file__).resolve().parents[1] / "packages/flydsl-runtime/tests/sim"
 
 START = r"""

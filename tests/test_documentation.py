@@ -107,6 +107,7 @@ def test_the_way_of_a_call_names_modules_of_the_compiler():
     assert not [name for name in named if not (sources / name).exists() and not (package / name).exists()]
 
 
+@pytest.mark.one_arch
 def test_pictures_are_current():
     script = ROOT / "docs" / "examples" / "pictures.py"
     result = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True)
@@ -121,6 +122,7 @@ def test_every_example_is_explained_and_pictured():
             assert re.search(rf"!\[[^]]+\]\(examples/pictures/{script.name[:2]}_", page), f"no picture of {script.name}"
 
 
+@pytest.mark.one_arch
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201", "gfx1250"])
 def test_pipeline_examples(arch, tmp_path):
     """The worked examples of the page on pipelines, under all checks."""

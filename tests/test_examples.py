@@ -49,7 +49,8 @@ for script in sys.argv[1:]:
 """
 
 
-@pytest.mark.parametrize("arch", ["gfx950", "gfx1201", "gfx1250"])
+@pytest.mark.one_arch
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1201", "gfx1250"])
 def test_examples_pass_in_one_process_on_other_architectures(arch, tmp_path):
     scripts = [str(EXAMPLES / script) for script in SCRIPTS]
     env = {**os.environ, "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(
@@ -114,6 +115,7 @@ def test_preshuffle_gemm_of_several_shapes(tmp_path):
     assert output.count("PASS") == 3
 
 
+@pytest.mark.one_arch
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201", "gfx1250"])
 def test_flash_attention_of_ragged_lengths(arch, tmp_path):
     """Against float64; lengths below, at and beyond the tiles, more rows than keys, under all checks."""
@@ -123,6 +125,7 @@ def test_flash_attention_of_ragged_lengths(arch, tmp_path):
     assert output.count("PASS") == 2 * len(sizes) and f"simulated {arch}" in output
 
 
+@pytest.mark.one_arch
 def test_examples_fail_loudly(tmp_path):
     code = (
         f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); import _common, numpy as np;"
@@ -147,6 +150,7 @@ def test_a_wrong_kernel_is_noticed(tmp_path):
     assert "FAIL" in result.stdout
 
 
+@pytest.mark.one_arch
 def test_ranks_that_share_a_model_give_the_tokens_of_one():
     pytest.importorskip("torch")
     script = str(EXAMPLES / "10_language_model.py")

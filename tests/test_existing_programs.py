@@ -24,6 +24,7 @@ def test_program_in_this_process(program):
     existing_programs.run(program)
 
 
+@pytest.mark.one_arch
 @pytest.mark.parametrize("arch", ["gfx950", "gfx1201", "gfx1250"])
 def test_programs_on_other_architectures(arch, tmp_path):
     device = {"FLYDSL_RUNTIME_KIND": "sim", "ARCH": arch, "FLYDSL_SIM_ARCH": arch,

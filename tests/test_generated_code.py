@@ -14,6 +14,8 @@ sys.path.insert(0, str(HOTLOOP.parent))
 
 import hotloop  # noqa: E402  (a script of tools/bench)
 
+pytestmark = pytest.mark.one_arch
+
 if shutil.which(hotloop.MCA) is None or shutil.which(hotloop.READELF) is None:
     pytest.skip(f"needs {hotloop.MCA} and {hotloop.READELF}", allow_module_level=True)
 

@@ -20,6 +20,8 @@ import pytest
 import flydsl.layout as L
 from flydsl.layout import Basis, ComposedLayout, CoordSwizzle, Dyn, Layout, LayoutError, Swizzle, Tile
 
+pytestmark = pytest.mark.one_arch
+
 ir = pytest.importorskip("flydsl._mlir.ir")
 fly = pytest.importorskip("flydsl._mlir.dialects.fly")
 

@@ -17,6 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "packages/flydsl-runtime/t
 
 from matrixref import BITS, operand_place, parse, result_place  # noqa: E402
 
+pytestmark = pytest.mark.one_arch
+
 NAMES = {"f8E4M3FN": "fp8", "f8E5M2": "bf8", "f6E2M3FN": "fp6", "f6E3M2FN": "bf6", "f4E2M1FN": "fp4", "i4": "iu4"}
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.one_arch
+
 ROOT = Path(__file__).resolve().parent.parent
 TILES = 5
 

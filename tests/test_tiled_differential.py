@@ -16,6 +16,8 @@ import pytest
 import flydsl.layout as L
 from flydsl.layout import CopyAtom, Layout, LayoutError, MmaAtom, Tile, TiledCopy, TiledMma
 
+pytestmark = pytest.mark.one_arch
+
 ir = pytest.importorskip("flydsl._mlir.ir")
 fly = pytest.importorskip("flydsl._mlir.dialects.fly")
 pytest.importorskip("flydsl._mlir.dialects.fly_rocdl")

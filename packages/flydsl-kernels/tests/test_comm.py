@@ -91,6 +91,7 @@ def _rounds(rank, ranks, rounds):
             assert _same_on_all(y)
 
 
+@pytest.mark.one_arch
 @pytest.mark.parametrize("ranks", (2, 4, 8) if FULL else (2,))  # eight of one process: test_comm_scopes.py
 def test_rounds(ranks, pool):  # noqa: F811
     pool(ranks).run(_rounds, 1000 if FULL else 20)

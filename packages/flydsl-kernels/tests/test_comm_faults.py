@@ -11,6 +11,7 @@ import time
 import pytest
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.one_arch
 import torch.distributed as dist  # noqa: E402
 from ranks import PATIENCE, Ranks, pool, without_race_check  # noqa: E402, F401
 

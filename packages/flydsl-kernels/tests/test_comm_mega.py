@@ -1,7 +1,6 @@
 """A mixture of experts over several ranks, against f64 with the microscaled weights."""
 
 import contextlib
-import os
 
 import pytest
 
@@ -362,13 +361,13 @@ def test_options_that_are_refused():
             build(**arguments, target=target("gfx942"))
 
 
-@pytest.mark.skipif(os.environ.get("ARCH", "gfx950") != "gfx950", reason="runs on ranks of gfx950, whatever else does")
+@pytest.mark.one_arch  # runs on ranks of gfx950, whatever else does
 @pytest.mark.parametrize(("scheme", "most", "limit"), [("fixedslot", 16, 0.0), ("compact", 8, 2.0), ("large", 8, 0.0)])
 def test_experts_of_several_ranks(scheme, most, limit, pool):  # noqa: F811
     pool(2, "gfx950").run(_mega, scheme, most, limit)
 
 
-@pytest.mark.skipif(os.environ.get("ARCH", "gfx950") != "gfx950", reason="runs on ranks of gfx950, whatever else does")
+@pytest.mark.one_arch  # runs on ranks of gfx950, whatever else does
 @pytest.mark.parametrize("test", (_uneven, _absent, _gave_up, _sums_of_slots, _rows_that_are_here, _stores,
                                   _options, _largest_tiles))
 def test_on_ranks_of_gfx950(test, pool):  # noqa: F811

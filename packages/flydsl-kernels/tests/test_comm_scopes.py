@@ -194,7 +194,7 @@ def _mega_is_found(rank, ranks, folder):
         moe.close()
 
 
-@pytest.mark.skipif(os.environ.get("ARCH", "gfx950") != "gfx950", reason="runs on ranks of gfx950, whatever else does")
+@pytest.mark.one_arch  # runs on ranks of gfx950, whatever else does
 def test_every_mutant_of_the_mixture_is_found(pool, tmp_path):  # noqa: F811
     pool(2, "gfx950").run(_mega_is_found, str(tmp_path))
 
@@ -244,6 +244,7 @@ def _devices(ranks, rounds):
     run_threads(ranks, work)
 
 
+@pytest.mark.one_arch
 @pytest.mark.parametrize(("ranks", "seed"), [(2, 1), (4, 2), (8, 3)] if FULL else [(8, 3)])
 def test_devices_of_one_process(ranks, seed):
     environment = {**os.environ, "FLYDSL_SIM_DEVICES": str(ranks), "FLYDSL_SIM_CHECK": "oob,late",

@@ -51,6 +51,7 @@ class Step:
 USUAL = ["Llama", "Qwen3", "Gemma2", "Mixtral"]
 
 
+@pytest.mark.one_arch
 @pytest.mark.parametrize("name", cases(USUAL, sorted({*DENSE, *SPARSE} - {*USUAL})))
 def test_decode_step_of_a_patched_model(name):
     """Every replay gives the bits of the same step without a graph, and leaves the same caches."""

@@ -183,6 +183,7 @@ def test_an_architecture_without_it_is_refused(op):
 # ------------------------------------------------------------------------------------------- torch
 
 
+@pytest.mark.one_arch
 @each(HERE)
 def test_opcheck(op):
     arguments = sample(op)
@@ -195,6 +196,7 @@ def test_opcheck(op):
     assert set(result.values()) == {"SUCCESS"}
 
 
+@pytest.mark.one_arch
 @each(HERE)
 def test_compiles_without_graph_break(op):
     arguments = sample(op)

@@ -55,6 +55,7 @@ def test_results_and_gradients(name, dtype):
     assert not report.skipped and all(s.calls == 4 for s in report.patched)
 
 
+@pytest.mark.one_arch
 @pytest.mark.parametrize("name", NAMES)
 def test_training_follows_torch(name):
     """A few optimiser steps change weights in place; evaluation between them sees every change."""
@@ -70,6 +71,7 @@ def test_training_follows_torch(name):
         agree(model.eval(), copy.deepcopy(plain).double(), tokens)
 
 
+@pytest.mark.one_arch
 @pytest.mark.parametrize("name", NAMES)
 def test_state_copies_and_files(name):
     model, exact, tokens = make(name)
@@ -109,6 +111,7 @@ def test_state_copies_and_files(name):
     assert torch.equal(model(tokens), expected) and "forward" not in twin.norm.__dict__
 
 
+@pytest.mark.one_arch
 @pytest.mark.parametrize(("name", "training"), [("gpt", False), ("llama", True)])
 def test_compiles_as_one_graph(name, training):
     model, exact, tokens = make(name)
@@ -128,6 +131,7 @@ def test_compiles_as_one_graph(name, training):
         assert relative(compiled(tokens), twice(tokens)) <= BOUND[torch.bfloat16]
 
 
+@pytest.mark.one_arch
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", NAMES)
 def test_autocast(name, dtype):
