@@ -203,6 +203,32 @@ def test_tensor_moves_are_counted_and_timed(sim, build_dir):
     assert inside and all(e[9] > e[8] for e in inside)
 
 
+@pytest.mark.parametrize("access,wait,slower", [
+    ("  ds_load_b128 v[20:23], v9", "s_wait_dscnt", 16),  # a piece of a move that is there already
+    ("  global_load_b128 v[20:23], v0, s[4:5] offset:2048", "s_wait_loadcnt", 80),  # the move before it at the memory
+])
+def test_queued_tensor_moves_keep_no_one_waiting(sim, build_dir, access, wait, slower):
+    """Moves that wait for their turn at the engine reserve neither LDS nor memory: accesses go before them."""
+    setup, _, _ = tensor_code(False).partition("  tensor_load")
+    clocks = {}
+    for moves in (1, 12):
+        code = "\n".join([setup, "  v_lshlrev_b32 v9, 4, v8", *["  tensor_load_to_lds s[8:11], s[12:19]"] * moves,
+                          access, f"  {wait} 0x0", "  s_wait_tensorcnt 0x0"])
+        bench = Bench(sim, "gfx1250", [Program("queue", code, 0, 2, 1)], build_dir)
+        memory, out = np.zeros(1 << 16, np.uint16), np.zeros(64, np.uint32)
+
+        def run():
+            sim.set_arch("gfx1250")
+            sim.launch(sim.function(bench.module, "queue"), (1,), (32,), [memory, out], lds=1 << 14)  # noqa: B023
+
+        (p,) = profiled(sim, TIMING, run)
+        stalls = {i["text"].split()[0]: sum(i["stall"].values()) for i in p["instructions"]}
+        clocks[moves] = stalls[wait]
+        moved = stalls[wait] + stalls["s_wait_tensorcnt"]
+    assert moved > 11 * ROWS * COLUMNS * 2 / 64  # twelve moves take their time
+    assert clocks[12] <= clocks[1] + slower
+
+
 def test_split_barrier_waits_count_once(sim, build_dir):
     """The simulator tries a wait again until it completes; counters and timing agree that it is one instruction."""
     code = "  s_barrier_signal -1\n  s_barrier_wait -1"

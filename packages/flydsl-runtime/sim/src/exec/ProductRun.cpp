@@ -2,6 +2,8 @@
 
 #include "exec/ProductRun.h"
 
+#include "decode/Program.h"
+
 #include <algorithm>
 
 namespace flysim {
@@ -126,7 +128,12 @@ bool isSum(const MatrixDesc &d) {
 }
 
 const std::vector<ProductPart> &ProductRuns::of(const Wave &w, const Inst &first) {
-  Run &run = known[&first];
+  const std::vector<Inst> &code = w.program->insts;
+  known.resize(code.size());
+  std::unique_ptr<Run> &slot = known[static_cast<size_t>(&first - code.data())];
+  if (!slot)
+    slot = std::make_unique<Run>();
+  Run &run = *slot;
   if (!run.parts.empty() && std::equal(w.msb, w.msb + 4, run.msb))
     return run.parts;
   std::copy(w.msb, w.msb + 4, run.msb);

@@ -12,7 +12,7 @@
 #include "exec/Matrix.h"
 #include "exec/Wave.h"
 
-#include <unordered_map>
+#include <memory>
 #include <vector>
 
 namespace flysim {
@@ -53,7 +53,7 @@ private:
     uint32_t msb[4];
     std::vector<ProductPart> parts;
   };
-  std::unordered_map<const Inst *, Run> known;
+  std::vector<std::unique_ptr<Run>> known; ///< by the number of the first instruction
 };
 
 } // namespace flysim

@@ -88,6 +88,11 @@ std::string Conversion::spec(const char *size) const {
 
 std::string Conversion::real(double value) const { return render(spec(""), value); }
 std::string Conversion::integer(uint64_t bits) const {
+  // A short value travels as an int: what is printed is the short one.
+  if (length == "h")
+    bits = isSigned() ? static_cast<uint64_t>(static_cast<int16_t>(bits)) : static_cast<uint16_t>(bits);
+  else if (length == "hh")
+    bits = isSigned() ? static_cast<uint64_t>(static_cast<int8_t>(bits)) : static_cast<uint8_t>(bits);
   return isSigned() ? render(spec("ll"), static_cast<long long>(bits))
                     : render(spec("ll"), static_cast<unsigned long long>(bits));
 }

@@ -3,6 +3,7 @@
 #include "observe/Cache.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 #include <sys/mman.h>
@@ -30,31 +31,74 @@ static uint32_t *mapZeros(size_t bytes) {
 
 // A stride off a power of two: else the ways of a set would share a set of the host's cache.
 SharedCache::SharedCache(uint64_t bytes)
-    : setBits(floorLog2(std::max<uint64_t>(1, bytes / kLineBytes / kWays))), wayStride((size_t(1) << setBits) + 16),
+    : setBits(floorLog2(std::max<uint64_t>(kPageLines, bytes / kLineBytes / kWays))),
+      wayStride((size_t(1) << setBits) + 16),
       size(kWays * wayStride * sizeof(uint32_t) + (size_t(1) << setBits)), ways(mapZeros(size), Unmap{size}),
       victims(reinterpret_cast<uint8_t *>(ways.get() + kWays * wayStride)) {}
 
-unsigned SharedCache::touch(const LineMove &move, unsigned first, unsigned count) {
-  const uint32_t sectors = move.sectors, bits = move.write ? sectors << 4 | sectors : sectors;
-  const unsigned marks = move.write ? 4 : 0; // where an entry has the sectors that are not absent
-  const uint64_t setMask = (uint64_t(1) << setBits) - 1;
+unsigned SharedCache::touchOne(const Request &r, size_t index) {
+  uint32_t *set = ways.get() + index;
+  unsigned way = 0;
+  while (way < kWays && set[way * wayStride] && set[way * wayStride] >> 8 != r.tag)
+    ++way; // those behind an empty way are empty, too
+  uint32_t before = 0;
+  if (way == kWays) {
+    way = victims[index];
+    victims[index] = static_cast<uint8_t>((way + 1) % kWays);
+  } else {
+    before = set[way * wayStride];
+  }
+  set[way * wayStride] = r.tag << 8 | (before & 0xff) | r.bits;
+  return static_cast<unsigned>(__builtin_popcount(r.sectors & ~(before >> r.marks)));
+}
+
+bool SharedCache::touchTogether(const Request &r, size_t index, unsigned &absent) {
+  typedef uint32_t Entries __attribute__((vector_size(kTogether * sizeof(uint32_t))));
+  typedef uint64_t Halves __attribute__((vector_size(sizeof(Entries))));
+  auto at = [&](unsigned way) { return reinterpret_cast<Entries *>(ways.get() + index + way * wayStride); };
+  Entries before = {};
+  unsigned way = 0;
+  for (; way < kWays; ++way) {
+    before = *at(way);
+    const auto here = Halves(Entries(before >> 8 == r.tag) | Entries(before == 0));
+    if (~(here[0] & here[1]) == 0) // all of them
+      break;
+    if (here[0] | here[1])
+      return false;
+  }
+  if (way == kWays) {
+    constexpr uint32_t kEach = 0x01010101;
+    uint32_t next;
+    memcpy(&next, victims + index, sizeof next);
+    way = next & 0xff;
+    if (next != way * kEach)
+      return false;
+    memset(victims + index, int((way + 1) % kWays), kTogether);
+    before = Entries{};
+  }
+  *at(way) = r.tag << 8 | (before & 0xff) | r.bits;
+  const Entries missing = r.sectors & ~(before >> r.marks);
+  for (unsigned n = 0; n < kTogether; ++n)
+    absent += static_cast<unsigned>(__builtin_popcount(missing[n]));
+  return true;
+}
+
+unsigned SharedCache::touch(const LineMove &move, unsigned from, unsigned count) {
+  const uint64_t setMask = (uint64_t(1) << setBits) - 1, turned = move.line >> 17; // of all lines of a page
+  const uint32_t sectors = move.sectors;
+  const Request r{static_cast<uint32_t>(((move.line ^ turned) >> setBits) + 1), // 0 is an empty way
+                  sectors, move.write ? sectors << 4 | sectors : sectors, move.write ? 4u : 0u};
   unsigned absent = 0;
-  for (uint64_t line = move.line + first, end = line + count; line < end; ++line) {
-    const uint64_t mixed = line ^ line >> 17, index = mixed & setMask;
-    const auto tag = static_cast<uint32_t>((mixed >> setBits) + 1); // 0 is an empty way
-    uint32_t *set = ways.get() + index;
-    unsigned way = 0;
-    while (way < kWays && set[way * wayStride] && set[way * wayStride] >> 8 != tag)
-      ++way; // those behind an empty way are empty, too
-    uint32_t before = 0;
-    if (way == kWays) {
-      way = victims[index];
-      victims[index] = static_cast<uint8_t>((way + 1) % kWays);
+  for (uint64_t line = move.line + from, end = line + count; line < end;) {
+    const size_t index = (line ^ turned) & setMask;
+    // Lines that share all but their last bits have sets that do: in another order, which does not count.
+    const size_t first = index / kTogether * kTogether;
+    if (line % kTogether == 0 && end - line >= kTogether && touchTogether(r, first, absent)) {
+      line += kTogether;
     } else {
-      before = set[way * wayStride];
+      absent += touchOne(r, index);
+      ++line;
     }
-    set[way * wayStride] = tag << 8 | (before & 0xff) | bits;
-    absent += static_cast<unsigned>(__builtin_popcount(sectors & ~(before >> marks)));
   }
   return absent;
 }

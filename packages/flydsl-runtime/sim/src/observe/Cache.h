@@ -55,12 +55,25 @@ private:
 class SharedCache {
 public:
   explicit SharedCache(uint64_t bytes);
-  /// Marks the sectors of `count` of the lines that are moved, from number `first` on; returns how many sectors were
+  /// Marks the sectors of `count` of the lines that are moved, from number `from` on; returns how many sectors were
   /// absent. Of a write those count that became dirty now.
-  unsigned touch(const LineMove &move, unsigned first, unsigned count);
+  unsigned touch(const LineMove &move, unsigned from, unsigned count);
 
 private:
   static constexpr unsigned kWays = 8;
+  /// Neighbouring lines whose sets are looked at together: so many 32-bit words has a vector of every host.
+  static constexpr unsigned kTogether = 4;
+  /// What a move asks of each of its lines. They are of one page, so that they have one tag.
+  struct Request {
+    uint32_t tag, sectors, bits;
+    unsigned marks; ///< where an entry has the sectors that are not absent
+  };
+  /// The absent sectors of the line whose set is `index`.
+  unsigned touchOne(const Request &r, size_t index);
+  /// The same of the `kTogether` lines whose sets start at `index`, if all have or get the same way;
+  /// false, with nothing done, if not.
+  bool touchTogether(const Request &r, size_t index, unsigned &absent);
+
   struct Unmap {
     size_t bytes;
     void operator()(uint32_t *p) const;

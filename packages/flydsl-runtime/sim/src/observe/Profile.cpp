@@ -383,7 +383,8 @@ private:
   void stretch(uint64_t from, uint64_t to) {
     while (from < to) {
       // Part by part, if it spans arrays that lie side by side here.
-      HostArrays::Part part = shared.arrays.partAround(from);
+      if (!part.has(from))
+        part = shared.arrays.partAround(from);
       uint64_t end = std::min(to, part.end);
       uint64_t first = (from + part.shift) / kSectorBytes, last = (end - 1 + part.shift) / kSectorBytes;
       uint64_t line = first / kSectorsOfLine, lastLine = last / kSectorsOfLine;
@@ -427,6 +428,7 @@ private:
   size_t nextDrain = kManyMoves;
   uint64_t cluster = 0; ///< number of these work-groups
   PageNumbers pages;    ///< of these work-groups
+  HostArrays::Part part; ///< the one that was accessed last
   uint64_t lines[kMaxLines], behindLines = 0; ///< the lines of an access, and the first behind them
   unsigned sectorsOf[kMaxLines], lineCount = 0, ldsBytesPerClk = 128, waves = 0;
   std::vector<size_t> last; ///< number of the last instruction of each wave

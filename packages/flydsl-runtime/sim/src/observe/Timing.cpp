@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <queue>
 
 namespace flysim {
@@ -62,6 +63,45 @@ struct Attempt {
   uint64_t at;
   Stall cause;
   bool park = false;
+};
+
+struct Interval {
+  double from = 0, to = 0;
+};
+
+/// What serves one request at a time: the LDS, a cache, the memory.
+class Port {
+public:
+  /// Serves an access that arrives `from` this clock on, behind those before it and around what is
+  /// reserved.
+  Interval take(double from, double clocks) {
+    Interval got{std::max(from, free), 0};
+    free = got.from;
+    for (; !reserved.empty() && reserved.front().from < free + clocks; reserved.pop_front()) {
+      clocks -= std::max(0.0, reserved.front().from - free);
+      free = std::max(free, reserved.front().to);
+    }
+    free += clocks;
+    got.to = free;
+    return got;
+  }
+
+  /// Keeps the first stretch of `clocks` from `from` on for what arrives only then. Accesses that arrive
+  /// until then are served first: the port does not wait.
+  Interval reserve(double from, double clocks) {
+    from = std::max(from, free);
+    auto next = reserved.begin();
+    for (; next != reserved.end() && next->from < from + clocks; ++next)
+      from = std::max(from, next->to);
+    return *reserved.insert(next, {from, from + clocks});
+  }
+
+  /// When all accesses that were taken are served.
+  double freeFrom() const { return free; }
+
+private:
+  double free = 0;
+  std::deque<Interval> reserved; ///< in order, without overlap
 };
 
 class ComputeUnit {
@@ -217,13 +257,13 @@ private:
       need(matrixFree[w.simd], Stall::Matrix);
       break;
     case Unit::Lds:
-      if (ldsFree > 64)
-        need(static_cast<uint64_t>(ldsFree) - 64, Stall::LdsBusy);
+      if (lds.freeFrom() > 64)
+        need(static_cast<uint64_t>(lds.freeFrom()) - 64, Stall::LdsBusy);
       break;
     case Unit::VmemLoad:
     case Unit::VmemStore:
-      if (l1Free > 64)
-        need(static_cast<uint64_t>(l1Free) - 64, Stall::VmemBusy);
+      if (l1.freeFrom() > 64)
+        need(static_cast<uint64_t>(l1.freeFrom()) - 64, Stall::VmemBusy);
       break;
     default:
       break;
@@ -268,77 +308,77 @@ private:
     }
   }
 
-  struct Interval {
-    double from = 0, to = 0;
-  };
-
   /// Moves through L2 and, if the lines were not there, through the memory-side cache or the memory; when
-  /// the last byte is there.
-  double fetch(const TraceOp &op, double q, unsigned &latency) {
-    if (op.l2Bytes32) {
-      l2Free = std::max(l2Free, q) + op.l2Bytes32 * 32.0 / t.l2BytesPerClk;
-      q = l2Free;
-      latency = t.l2Latency;
-    }
+  /// the last byte is there. `serve` is how a port serves it.
+  double fetch(const TraceOp &op, double from, unsigned &latency, Interval (Port::*serve)(double, double)) {
+    if (!op.l2Bytes32)
+      return from;
+    const double bytes = op.l2Bytes32 * 32.0;
+    latency = t.l2Latency;
+    from = (l2.*serve)(from, bytes / t.l2BytesPerClk).to;
     // Which work-group is the first to fetch a line that many share is chance on a real machine and here. The
     // replay takes the share of the launch's accesses that went to memory, spread evenly, the first one first.
-    if (!op.l2Bytes32)
-      return q;
-    double &due = missDue[op.inst], &side = sideDue[op.inst];
+    double &due = missDue[op.inst], &sideTurn = sideDue[op.inst];
     due += missShare[op.inst];
-    side += sideShare[op.inst];
+    sideTurn += sideShare[op.inst];
     if (due >= 1) {
       due -= 1;
-      memoryFree = std::max(memoryFree, q) + op.l2Bytes32 * 32.0 / memoryBytesPerClk;
-      q = memoryFree;
       latency = memoryLatency;
-    } else if (side >= 1) {
-      side -= 1;
-      sideFree = std::max(sideFree, q) + op.l2Bytes32 * 32.0 / sideBytesPerClk;
-      q = sideFree;
-      latency = sideLatency;
+      return (memory.*serve)(from, bytes / memoryBytesPerClk).to;
     }
-    return q;
+    if (sideTurn >= 1) {
+      sideTurn -= 1;
+      latency = sideLatency;
+      return (side.*serve)(from, bytes / sideBytesPerClk).to;
+    }
+    return from;
+  }
+
+  /// A move of the tensor data mover, of which there is one for two SIMDs. It moves one request after the
+  /// other: what waits for its turn keeps neither LDS nor memory from serving others. When the last byte is
+  /// there; `busy` is when the mover works on it.
+  double tensorMove(const ModelWave &w, const TraceOp &op, uint64_t at, Interval &busy, unsigned &latency) {
+    constexpr unsigned kPiece = 8; ///< clocks of the LDS; between two pieces others have their turns
+    double &engine = tensorFree[w.simd / 2];
+    double start = std::max<double>(at, engine) + t.tensorStart;
+    double fetched = fetch(op, start, latency, &Port::reserve);
+    double clocks = std::max<double>(op.l2Bytes32 * 32.0 / t.tensorBytesPerClk, op.cost);
+    double delivered = start;
+    for (unsigned clock = 0; clock < op.cost; clock += kPiece)
+      delivered = lds.reserve(start + clocks * clock / op.cost, std::min(kPiece, op.cost - clock)).to;
+    engine = start + clocks;
+    busy = {start, engine};
+    result.tensorBusy += static_cast<uint64_t>(clocks);
+    result.ldsBusy += op.cost;
+    return std::max({fetched, engine, delivered});
   }
 
   Interval memoryOp(ModelWave &w, const InstInfo &info, const TraceOp &op, uint64_t at) {
     double done;
     Interval busy;
     if (info.unit == Unit::Lds) {
-      double start = std::max<double>(at, ldsFree), cost = std::max<unsigned>(1, op.cost);
-      ldsFree = start + cost;
-      busy = {start, ldsFree};
-      result.ldsBusy += static_cast<uint64_t>(cost);
-      done = ldsFree + t.ldsLatency;
+      unsigned cost = std::max<unsigned>(1, op.cost);
+      busy = lds.take(at, cost);
+      result.ldsBusy += cost;
+      done = busy.to + t.ldsLatency;
     } else if (info.unit == Unit::Smem) {
       done = at + t.scalarLatency;
-    } else if (info.space == MemSpace::Tensor) {
-      // One engine for two SIMDs; its transfers take their turns with other traffic of L2 and LDS.
-      double &engine = tensorFree[w.simd / 2];
-      double start = std::max<double>(at, engine) + t.tensorStart;
-      unsigned latency = t.l2Latency;
-      double q = fetch(op, start, latency);
-      ldsFree = std::max(ldsFree, start) + op.cost;
-      engine = std::max(start + op.l2Bytes32 * 32.0 / t.tensorBytesPerClk, start + op.cost);
-      busy = {start, engine};
-      result.tensorBusy += static_cast<uint64_t>(engine - start);
-      result.ldsBusy += op.cost;
-      done = std::max({q, engine, ldsFree}) + latency;
-      last = std::max(last, info.load ? done : q);
     } else {
-      double start = std::max<double>(at, l1Free);
-      double cost = std::max(1.0, op.cost * 64.0 / t.l1BytesPerClk);
-      l1Free = start + cost;
-      busy = {start, l1Free};
-      result.l1Busy += static_cast<uint64_t>(cost);
+      double moved;
       unsigned latency = t.l1Latency;
-      double q = fetch(op, l1Free, latency);
-      if (info.toLds && op.cost) {
-        double bytes = op.cost * 64.0;
-        ldsFree = std::max<double>(ldsFree, at) + bytes / t.ldsBytesPerClk;
+      if (info.space == MemSpace::Tensor) {
+        latency = t.l2Latency;
+        moved = tensorMove(w, op, at, busy, latency);
+      } else {
+        double cost = std::max(1.0, op.cost * 64.0 / t.l1BytesPerClk);
+        busy = l1.take(at, cost);
+        result.l1Busy += static_cast<uint64_t>(cost);
+        moved = fetch(op, busy.to, latency, &Port::take);
+        if (info.toLds && op.cost)
+          lds.take(at, op.cost * 64.0 / t.ldsBytesPerClk);
       }
-      done = q + latency;
-      last = std::max(last, info.load ? done : q);
+      done = moved + latency;
+      last = std::max(last, info.load ? done : moved);
     }
     if (info.counter != Counter::Count) {
       auto &list = w.outstanding[static_cast<unsigned>(info.counter)];
@@ -506,7 +546,8 @@ private:
   unsigned nextGroup = 0, nextSimd = 0;
   uint64_t valuFree[kMaxSimds] = {}, transFree[kMaxSimds] = {}, matrixFree[kMaxSimds] = {};
   uint64_t lastIssue[kMaxSimds][static_cast<unsigned>(Unit::Count)] = {};
-  double ldsFree = 0, l1Free = 0, l2Free = 0, sideFree = 0, memoryFree = 0, last = 0;
+  Port lds, l1, l2, side, memory;
+  double last = 0;
   double tensorFree[(kMaxSimds + 1) / 2] = {};
 };
 

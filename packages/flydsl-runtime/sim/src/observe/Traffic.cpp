@@ -10,11 +10,12 @@ HostArrays::Part HostArrays::partAround(uint64_t address) const {
   auto next = std::upper_bound(arrays.begin(), arrays.end(), address,
                                [](uint64_t a, const Region &r) { return a < r.lo; });
   if (next == arrays.begin() || address >= std::prev(next)->hi)
-    return {next == arrays.end() ? ~uint64_t(0) : next->lo, 0};
+    return {next == arrays.begin() ? 0 : std::prev(next)->hi,
+            next == arrays.end() ? ~uint64_t(0) : next->lo, 0};
   auto it = std::prev(next);
   // Above every address of the host; no array is as long as the distance.
   auto index = static_cast<uint64_t>(it - arrays.begin());
-  return {it->hi, (uint64_t(1) << 62) + (index << 46) + (it->lo & 15) - it->lo};
+  return {it->lo, it->hi, (uint64_t(1) << 62) + (index << 46) + (it->lo & 15) - it->lo};
 }
 
 void Traffic::apply(uint64_t linear, std::vector<LineMove> &moves) {

@@ -28,7 +28,8 @@ public:
   explicit HostArrays(const std::vector<Region> &list) : arrays(disjoint(list)) {}
   /// A stretch of addresses up to `end`, and what is added to each of them to get its place.
   struct Part {
-    uint64_t end, shift;
+    uint64_t from = 0, end = 0, shift = 0;
+    bool has(uint64_t address) const { return address - from < end - from; }
   };
   /// The part around an address: an array, or the gap between two. The place of an address depends
   /// on its place in the array alone (and on the array's address modulo 16, which may be a view's);
