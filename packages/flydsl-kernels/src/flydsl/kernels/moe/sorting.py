@@ -31,11 +31,12 @@ ROUND = 256  # entries whose places are found together
 WORDS = ROUND // 32  # of their mask
 ONE_SHOT = 256  # entries that one workgroup sorts
 MOST_SHARES = 128
+LEAST_SHARES = 16  # of several: those without entries help to fill the padding
 MAX_TOKENS = 1 << 24  # a row is (slot << 24) | token
 MAX_EXPERTS = 1024
 MAX_SLOTS = 127
 VECTOR = 4  # i32 of 16 bytes
-TOGETHER = 16  # counts of shares that are on their way at once
+TOGETHER = 32  # counts of shares that are on their way at once
 FOUR = 4  # rounds of entries that are, where they are counted
 
 
@@ -55,7 +56,7 @@ def shares(tokens: int, topk: int) -> tuple[int, int]:
     if tokens * topk <= ONE_SHOT:
         return 1, rounds
     each = cdiv(rounds, MOST_SHARES)
-    return cdiv(rounds, each), each
+    return max(cdiv(rounds, each), LEAST_SHARES), each
 
 
 def sort_workspace(tokens: int, topk: int, experts: int) -> int:
@@ -159,6 +160,18 @@ def _count_kernel(tensors, tokens: fx.Int32, rounds: fx.Int32, config: fx.Conste
 
 
 @flyc.jit
+def _counted(tensors, first, last, config):
+    """Rows of this thread's expert in the shares from `first` to before `last`."""
+    source, total = Buffer(tensors["counts"], fx.Int32, None, last * config.experts), fx.Int32(0)
+    for i in range(first, last, TOGETHER):  # past the last share there are zeros
+        loaded = [source.load(fx.thread_idx.x, 1, (fx.Int32(i) + j) * config.experts)[0]
+                  for j in fx.range_constexpr(TOGETHER)]
+        for count in loaded:
+            total = total + count
+    return total
+
+
+@flyc.jit
 def _totals(tensors, counts, share, table, config):
     """(rows of this thread's expert, those of shares before)."""
     thread = fx.thread_idx.x
@@ -167,13 +180,8 @@ def _totals(tensors, counts, share, table, config):
         if fx.const_expr(config.one):
             total = table[thread]
         else:
-            source = Buffer(tensors["counts"], fx.Int32, None, counts * config.experts)
-            for i in range(0, counts, TOGETHER):  # past the last share there are zeros
-                loaded = [source.load((fx.Int32(i) + j) * config.experts + thread, 1)[0]
-                          for j in fx.range_constexpr(TOGETHER)]
-                for j in fx.range_constexpr(TOGETHER):
-                    before = before + (fx.Int32(i) + j < share).select(loaded[j], 0)
-                    total = total + loaded[j]
+            before = _counted(tensors, 0, share, config)
+            total = before + _counted(tensors, share, counts, config)
         if fx.const_expr(config.mask):
             local = Buffer(tensors["mask"], fx.Int32, None, config.experts).load(thread, 1)[0]
             total = (local != 0).select(total, 0)
