@@ -10,7 +10,7 @@ import flydsl.runtime as rt
 from flydsl.kernels import ops
 from flydsl.kernels.elementwise.add import build_add_module
 
-pytestmark = [needs(*GENERAL_GEMM), pytest.mark.one_arch]  # of torch; what runs is tested by operator
+pytestmark = [needs(*GENERAL_GEMM), pytest.mark.one_arch]  # what it runs has tests
 ROOM, PROMPT = 16, 5  # tokens that a cache has room for, and that it begins with
 
 

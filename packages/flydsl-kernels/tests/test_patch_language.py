@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import flydsl.kernels as kernels
 
 F = nn.functional
-pytestmark = [needs(*GENERAL_GEMM), pytest.mark.one_arch]  # of torch; what runs is tested by operator
+pytestmark = [needs(*GENERAL_GEMM), pytest.mark.one_arch]  # what it runs has tests
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from torch import nn
 
 import flydsl.kernels as kernels
 
-pytestmark = [needs(*GENERAL_GEMM), pytest.mark.one_arch]  # of torch; what runs is tested by operator
+pytestmark = [needs(*GENERAL_GEMM), pytest.mark.one_arch]  # what it runs has tests
 
 
 def first(result):

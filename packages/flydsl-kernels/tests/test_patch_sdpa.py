@@ -21,7 +21,7 @@ from flydsl.kernels.attention import (
     reference,
 )
 
-pytestmark = [needs("gfx942", "gfx950", "gfx120", "gfx1250"), pytest.mark.one_arch]  # of torch; what runs is tested by operator
+pytestmark = [needs("gfx942", "gfx950", "gfx120", "gfx1250"), pytest.mark.one_arch]  # what it runs has tests
 
 
 class Attention(nn.Module):
