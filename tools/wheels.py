@@ -3,6 +3,7 @@
 
     tools/wheels.py build [--python PYTHON ...]   sdists of all packages, wheels of every Python found -> dist/
                           [--prebuilt [ARCH ...]] with artifacts of the operators in flydsl-kernels, made first
+                          [--op NAME ...] of these only, which is no set to ship
     tools/wheels.py check                         sizes, tags and needed libraries; install and run the set
     tools/wheels.py pythons                       the Pythons that the other commands take
 
@@ -181,19 +182,25 @@ def make_wheel(package: str, source: Path, version: tuple[int, int], python: Pat
     return max(DIST.glob(f"{package.replace('-', '_')}-*-{tag}-*.whl"), key=lambda p: p.stat().st_mtime)
 
 
-def prebuild(archs: Iterable[str] | None) -> None:
-    """Make the prebuilt artifacts of flydsl-kernels for some architectures (none given: all); None: have none."""
+def prebuild(archs: Iterable[str] | None, operators: Iterable[str] = ()) -> None:
+    """Make the prebuilt artifacts of flydsl-kernels for some architectures (none given: all); None: have none.
+
+    Args:
+        operators: names; none: all that have some.
+    """
     shutil.rmtree(PREBUILT, ignore_errors=True)
     if archs is None:
         return
-    options = [word for arch in archs for word in ("--arch", arch)]
+    options = [word for option, names in (("--arch", archs), ("--op", operators)) for name in names
+               for word in (option, name)]
     print(run(workspace.VENV / "bin" / "python", "-m", "flydsl.kernels", "prebuilt", "build", "--root", PREBUILT,
               *options, env=workspace.environment()), end="", flush=True)
 
 
-def build(chosen: dict[tuple[int, int], Path], prebuilt: Iterable[str] | None = None) -> None:
+def build(chosen: dict[tuple[int, int], Path], prebuilt: Iterable[str] | None = None,
+          operators: Iterable[str] = ()) -> None:
     """All source distributions, the pure wheels, and the native wheels of the chosen Pythons."""
-    prebuild(prebuilt)
+    prebuild(prebuilt, operators)
     try:
         _build(chosen)
     finally:
@@ -300,7 +307,11 @@ def main() -> int:
     parser.add_argument("--python", action="append", help="only these versions (3.12) of the Pythons found")
     parser.add_argument("--prebuilt", nargs="*", metavar="ARCH",
                         help="with prebuilt artifacts of the operators for these architectures (no name: all)")
+    parser.add_argument("--op", action="append", default=[], metavar="NAME",
+                        help="of these operators only: to try the build, no set to ship")
     args = parser.parse_args()
+    if args.op and args.prebuilt is None:
+        parser.error("--op chooses among prebuilt operators: --prebuilt is needed, too")
     chosen = {v: p for v, p in pythons().items() if not args.python or f"{v[0]}.{v[1]}" in args.python}
     if not chosen:
         raise WheelError(f"none of the Pythons {', '.join(args.python or ['3.10 to 3.14'])} is installed here")
@@ -310,7 +321,7 @@ def main() -> int:
         return 0
     if args.command == "check":
         return check(chosen)
-    build(chosen, args.prebuilt)
+    build(chosen, args.prebuilt, args.op)
     return 0
 
 
