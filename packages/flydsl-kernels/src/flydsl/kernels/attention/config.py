@@ -135,8 +135,8 @@ class AttentionConfig(KernelConfig):
     @property
     def splits_turn(self) -> bool:
         """Whether a wave passes the barrier of a step among the last products, and reads the first keys of the next one
-        behind it: there is no other wave of its SIMD that would use the wait."""
-        return self.target.arch == "gfx1250"
+        behind it: few other waves of its SIMD would use the wait."""
+        return self.target.arch == "gfx1250" and self.blocks > 1
 
     @property
     def converts(self) -> bool:

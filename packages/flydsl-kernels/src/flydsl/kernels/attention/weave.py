@@ -95,17 +95,21 @@ def weave(product: TileProduct, b: Any, others: Sequence[Work] = (), copies: Seq
         first: instructions before the first of `others`.
         following: a product of which the first reads are started among the last instructions of this.
         ahead: reads from LDS before the product that needs them, of one block of rows; half, where each is for several.
-        turn: step of a pipeline whose turn is among the last instructions, behind the last reads of this product: the
-            wave arrives at the barrier some instructions before it waits there, and `following` is read behind it.
+        turn: step of a pipeline (for an operand of several blocks) whose turn is among the last instructions, behind the
+            last reads of this product: the wave arrives at the barrier some instructions before it waits there, and
+            `following` is read behind it.
     """
     products, blocks = list(product.products(b)), count_of(b, 1)
     ahead = reads_ahead(b, ahead)
-    late = len(products) * (3 if turn is None else 2) // 4 if len(copies) == 1 else 0
+    late = len(products) * 3 // 4 if len(copies) == 1 else 0
+    arrival = min(2 * blocks, len(products) - 1)  # instructions that are left then; what is copied has been started
+    if turn is not None:
+        late = min(late, (len(products) - arrival) * 2 // 3)
     shares = zip(_shares(others, len(products), first), _shares(copies, len(products), late), strict=True)
     for i, ((needed, multiply), work) in enumerate(zip(products, shares, strict=True)):
         product.read(needed + ahead)
         left = len(products) - i
-        if turn is not None and left == 2 * blocks:
+        if turn is not None and left == arrival:
             turn.arrive()
         elif turn is not None and left == blocks:
             turn.advance()
