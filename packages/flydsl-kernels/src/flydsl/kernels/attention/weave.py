@@ -95,8 +95,8 @@ def weave(product: TileProduct, b: Any, others: Sequence[Work] = (), copies: Seq
         first: instructions before the first of `others`.
         following: a product of which the first reads are started among the last instructions of this.
         ahead: reads from LDS before the product that needs them, of one block of rows; half, where each is for several.
-        turn: step of a pipeline (for an operand of several blocks) whose turn is among the last instructions, behind the
-            last reads of this product: the wave arrives at the barrier some instructions before it waits there, and
+        turn: step of a pipeline (for an operand of several blocks) whose turn is among the last instructions, behind
+            the last reads of this product: the wave arrives at the barrier some instructions before it waits there, and
             `following` is read behind it.
     """
     products, blocks = list(product.products(b)), count_of(b, 1)
