@@ -117,6 +117,17 @@ def test_waves_of_higher_priority_issue_first(sim, build_dir):
     assert clocks[1] < 0.75 * clocks[0]
 
 
+@pytest.mark.parametrize("arch", sorted(UNITS))
+def test_a_slot_issues_one_instruction_of_a_kind(sim, build_dir, arch):
+    """Four waves on each SIMD that are ready at once and have scalar arithmetic alone: those that lose a turn do not
+    catch up in a slot that another has taken."""
+    bench = Bench(sim, arch, [Program("slots", loop("  s_add_u32 s24, s24, 7\n" * 50, 4), 1, 2, 1)], build_dir)
+    p = selected(sim, None, 0, 400000, lambda: run_waves(sim, bench, "slots", 16 * UNITS[arch]))
+    slots = [(simd, start) for inst, _, _, simd, start, *_ in p["events"]
+             if p["event_text"][str(inst)].startswith(("s_add_u32 s24", "s_add_co_u32 s24"))]
+    assert len(slots) == 16 * 4 * 50 and len(set(slots)) == len(slots)
+
+
 def wait_clocks(sim, build_dir, arch, operation, wait):
     """Estimated stall of the named wait after one operation of a single wave."""
     code = f"  v_lshlrev_b32 v9, 2, v8\n{operation}\n  {wait}\n"
