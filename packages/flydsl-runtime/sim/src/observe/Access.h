@@ -58,6 +58,18 @@ struct LdsPattern {
   uint32_t address[kRow]; ///< of each lane; of a pair the first
 };
 
+/// Which lanes are active, and how far their offsets are from that of the first lane.
+class LanePattern {
+public:
+  /// True if a wave of `blocks` blocks of lanes, of which `active` are active, has the pattern that was kept.
+  bool matches(uint64_t active, const uint32_t *offsets, unsigned blocks) const;
+  void keep(uint64_t active, const uint32_t *offsets, unsigned blocks);
+
+private:
+  uint64_t lanes = 0; ///< 0: none was kept
+  uint32_t relative[kRow];
+};
+
 /// The cost of the LDS instructions of a program. A pattern of addresses costs the same
 /// wherever it starts, so that the pattern seen last answers for most executions.
 class LdsCosts {
@@ -70,11 +82,10 @@ public:
 
 private:
   struct Memo {
-    uint64_t lanes = 0;
-    uint32_t low, relative[kRow];
+    LanePattern pattern;
+    uint32_t low = 0; ///< position in its dword of the first lane's address
     LdsCost cost;
     LdsPattern worst;
-    bool valid = false;
   };
   std::vector<std::unique_ptr<Memo>> memos;
 };

@@ -32,14 +32,19 @@ void Traffic::apply(uint64_t linear, std::vector<LineMove> &moves) {
 void Traffic::end(uint64_t linear, std::vector<LineMove> &moves) {
   std::lock_guard<std::mutex> lock(mutex);
   if (linear != next) {
-    waiting.emplace(linear, std::move(moves));
-    moves.clear();
+    waiting[linear].swap(moves);
+    if (!spare.empty()) {
+      moves.swap(spare.back());
+      spare.pop_back();
+    }
     return;
   }
   apply(linear, moves);
   for (auto it = waiting.begin(); ++next, it != waiting.end() && it->first == next;
-       it = waiting.erase(it))
+       it = waiting.erase(it)) {
     apply(it->first, it->second);
+    spare.push_back(std::move(it->second));
+  }
 }
 
 void Traffic::drain(uint64_t linear, std::vector<LineMove> &moves) {

@@ -113,6 +113,7 @@ private:
   std::function<void(const LineMove &, unsigned)> fresh;
   uint64_t next = 0; ///< the work-groups that come next
   std::map<uint64_t, std::vector<LineMove>> waiting;
+  std::vector<std::vector<LineMove>> spare; ///< empty: their memory is for work-groups that wait later
   PageNumbers pages;
 };
 
