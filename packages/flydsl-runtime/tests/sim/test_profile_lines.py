@@ -37,10 +37,10 @@ def test_lines_of_accesses_that_run_again(sim, build_dir, arch, form):
     """The distinct lines of each execution by definition."""
     add = "v_add_nc_u32" if rdna(arch) else "v_add_u32"
     programs = []
-    for number, (_, code) in enumerate(PATTERNS.values()):
-        body = "\n".join(f"  {line.format(add=add).strip()}" for line in [*code, *access(arch, form)])
-        programs.append(Program(f"p{number}", open_descriptor(arch) + loop(body, COUNT).replace(".Lloop", f".L{number}"),
-                                1, 30, 16))
+    for number, (_, pattern) in enumerate(PATTERNS.values()):
+        body = "\n".join(f"  {line.format(add=add).strip()}" for line in [*pattern, *access(arch, form)])
+        code = open_descriptor(arch) + loop(body, COUNT).replace(".Lloop", f".L{number}")
+        programs.append(Program(f"p{number}", code, 1, 30, 16))
     bench = Bench(sim, arch, programs, build_dir)
     lane, last = np.arange(bench.wave), access(arch, form)[-1].split()[0]
     for number, (place, _) in enumerate(PATTERNS.values()):
