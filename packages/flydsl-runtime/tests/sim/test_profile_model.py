@@ -351,6 +351,17 @@ def test_the_worst_pattern_of_an_access_is_kept(sim, build_dir):
     assert not any("lds_pattern" in i for i in p["instructions"])
 
 
+def test_of_equally_bad_patterns_the_first_of_the_grid_is_kept(sim, build_dir):
+    """Each work-group has another order of the same places; threads take work-groups as they come."""
+    code = ("  s_and_b32 s21, s2, 31\n  s_lshl_b32 s21, s21, 5\n  v_lshlrev_b32 v9, 3, v0\n  v_xor_b32 v9, s21, v9\n"
+            "  ds_read_b32 v2, v9\n  s_waitcnt lgkmcnt(0)")
+    bench = Bench(sim, "gfx942", [Program("order", code, 1, 2, 1)], build_dir)
+    for _ in range(20):
+        (p,) = profiled(sim, COUNTERS, lambda: run_waves(sim, bench, "order", 300))
+        (read,) = [i for i in p["instructions"] if i.get("space") == "lds"]
+        assert read["lds_degree"] > 1 and read["lds_pattern"]["address"] == (32 * np.arange(64)).tolist()
+
+
 def test_floating_point_operations_of_lanes(sim, build_dir):
     """Multiply-adds are two, packed ones four; integer work and conversions none; inactive lanes do nothing."""
     code = """  s_mov_b64 exec, 0xff

@@ -257,6 +257,7 @@ LdsCost LdsCosts::find(size_t index, Wave &w, const Inst &inst, const InstInfo &
   m.cost = ldsCost(access, info, *w.program->arch, w.lanes);
   if (m.cost.degree > m.worst.degree) {
     m.worst.degree = m.cost.degree;
+    m.worst.group = group;
     m.worst.lanes = access.lanes;
     for (unsigned l = 0; l < w.lanes; ++l)
       m.worst.address[l] = static_cast<uint32_t>(access.addr[0][l]);

@@ -54,6 +54,7 @@ LdsPhases ldsPhases(const InstInfo &info, const ArchInfo &arch, unsigned lanes);
 /// Addresses of one access, for a picture of its conflicts.
 struct LdsPattern {
   unsigned degree = 0;
+  uint64_t group = 0; ///< the work-groups that had it first
   uint64_t lanes = 0;
   uint32_t address[kRow]; ///< of each lane; of a pair the first
 };
@@ -75,6 +76,8 @@ private:
 class LdsCosts {
 public:
   explicit LdsCosts(size_t instructions) : memos(instructions) {}
+  /// What follows is of the work-groups with this number.
+  void begin(uint64_t number) { group = number; }
   /// `index`: number of the LDS instruction `inst` that `wave` is about to run.
   LdsCost find(size_t index, Wave &wave, const Inst &inst, const InstInfo &info);
   /// The worst pattern that the instruction had, or null.
@@ -88,6 +91,7 @@ private:
     LdsPattern worst;
   };
   std::vector<std::unique_ptr<Memo>> memos;
+  uint64_t group = 0;
 };
 
 } // namespace flysim

@@ -100,7 +100,8 @@ public:
       if (!worst || worst->degree < 2)
         continue;
       LdsPattern &kept = shared.profile.ldsPatterns[i];
-      if (worst->degree > kept.degree)
+      // Of equals the first one of the grid, whichever thread ran it.
+      if (worst->degree > kept.degree || (worst->degree == kept.degree && worst->group < kept.group))
         kept = *worst;
     }
     for (const auto &[inst, again] : rereads)
@@ -115,6 +116,7 @@ public:
     linear = linear * wg.clusterSize + slot;
     if (slot == 0) {
       l1.clear();
+      ldsCosts.begin(linear);
       pages.clear();
       moves.clear();
       nextDrain = kManyMoves;
