@@ -7,7 +7,7 @@ For few rows, where a weight is read once and used by one row of workgroups. Fou
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import flydsl.compiler as flyc
@@ -18,7 +18,7 @@ from ..parts.epilogue import store_tile
 from ..parts.index import div
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, MainLoop
-from ..parts.matrix import MatrixOp, wmma_step
+from ..parts.matrix import MatrixOp, matrix_op
 from ..parts.memory import Buffer
 from ..parts.products import TileProducts
 from ..parts.schedule import Tally
@@ -33,11 +33,6 @@ K_STEP = 16       # k of one instruction: 8 bytes a lane
 PIECE_WORDS = 2
 
 
-_FP8 = fx.Float8E4M3FN
-#: An operand is 8 bytes a lane, half a chunk.
-_WMMA = MatrixOp("fp8", 1, 2, 8, False, 1, 1, wmma_step(lambda: fx.rocdl.WMMA(16, 16, K_STEP, _FP8), _FP8))
-
-
 @dataclass(frozen=True, kw_only=True)
 class RdnaFp8Config(GemmConfig):
     """``C = a b * scale_a[row] * scale_b[column]`` in bf16; four waves lie along N."""
@@ -46,7 +41,8 @@ class RdnaFp8Config(GemmConfig):
 
     @property
     def op(self) -> MatrixOp:
-        return _WMMA
+        """Operands are half chunks."""
+        return replace(matrix_op(self.target, "fp8"), instructions=1)
 
 
 @flyc.kernel(known_block_size=[WAVE * WAVES, 1, 1])
@@ -68,7 +64,7 @@ def rdna_fp8_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                  [right.load(b_at + ni * 16 * stride + k * 4, PIECE_WORDS) for ni in range(config.n_repeat)])
                 for k in steps]
 
-    products = TileProducts(_WMMA, tally, config.m_repeat, config.n_repeat, config.tile_k // K_STEP,
+    products = TileProducts(config.op, tally, config.m_repeat, config.n_repeat, config.tile_k // K_STEP,
                             lambda held, mi, step: [held[0][step][0][mi]],
                             lambda held, ni, step: [held[0][step][1][ni]], size=config.m_repeat)
     source = Held(fetch, config.tile_k // K_STEP * (config.m_repeat + config.n_repeat))
