@@ -43,7 +43,7 @@ def operand(data: Any, consecutive_k: bool, tile: RowTile, stages: list[Any], la
     """How an operand of `rows` x k elements comes to LDS, from row `row` on, whichever way it lies in memory."""
     where: dict[str, Any] = dict(row=row, rows_total=rows, ragged=config.ragged_k)
     if consecutive_k:
-        return Rows(data, tile, stages, lane, row_bytes=config.k * config.element_bytes, shuffled=shuffled, **where)
+        return Rows(data, tile, stages, lane, row_bytes=config.k * config.op.element_bytes, shuffled=shuffled, **where)
     if isinstance(tile, StoredTile):
         return Stored(data, tile, stages, lane, k=config.k, **where)
     return Columns(data, tile, stages, lane, OPERANDS[config.dtype], k=config.k, **where)

@@ -15,11 +15,11 @@ import flydsl.expr as fx
 
 from ..host.config import require
 from ..parts.epilogue import store_tile
-from ..parts.index import div
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, MainLoop
 from ..parts.matrix import MatrixOp, matrix_op
 from ..parts.memory import Buffer
+from ..parts.operand import Shuffled
 from ..parts.products import TileProducts
 from ..parts.schedule import Tally
 from ..target import Target
@@ -50,24 +50,25 @@ def rdna_fp8_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C."""
     lane, tally = lane_of(WAVE), Tally()
     row, column = config.corner(m)
-    rows, stride = fx.min(m - row, config.tile_m), config.k // 4
-    left = Buffer(tensors["a"], fx.Int32, fx.Int64(row) * stride, rows * stride)
-    right = Buffer(tensors["b"], fx.Int32, fx.Int64(column) * stride, config.tile_n * stride)
+    rows, stride, steps = fx.min(m - row, config.tile_m), config.k // 4, config.tile_k // K_STEP
+    a = Buffer(tensors["a"], fx.Int32, fx.Int64(row) * stride, rows * stride)
     a_at = lane.row * stride + lane.group * PIECE_WORDS
     # B is [N/16, K/16, 2, 16, 8]: a block of 16 columns and 16 k has 256 bytes, a lane's 8 bytes at 8 * lane.
-    b_at = lane.wave * (config.n_repeat * 16 * stride) + lane.lane * PIECE_WORDS
+    b = Shuffled(tensors["b"], lane, column=column, strip_words=16 * stride, tile_strips=config.tile_n // 16,
+                 strips=[lane.wave * config.n_repeat + ni for ni in fx.range_constexpr(config.n_repeat)],
+                 blocks=steps, chunk_words=PIECE_WORDS, lanes=WAVE)
 
     def fetch(t, _):
-        """Both operands of a tile: ``[step][tile]``."""
-        steps = [t.index * config.tile_k + step * K_STEP for step in fx.range_constexpr(config.tile_k // K_STEP)]
-        return [([left.load(a_at + mi * 16 * stride + div(k, 4), PIECE_WORDS) for mi in range(config.m_repeat)],
-                 [right.load(b_at + ni * 16 * stride + k * 4, PIECE_WORDS) for ni in range(config.n_repeat)])
-                for k in steps]
+        """Both operands of a tile: ``[tile][step]``."""
+        first = a_at + t.index * (config.tile_k // 4)
+        rows_of_a = [[a.load(first + (mi * 16 * stride + step * (K_STEP // 4)), PIECE_WORDS)
+                      for step in fx.range_constexpr(steps)] for mi in fx.range_constexpr(config.m_repeat)]
+        return rows_of_a, b.fetch(t)
 
-    products = TileProducts(config.op, tally, config.m_repeat, config.n_repeat, config.tile_k // K_STEP,
-                            lambda held, mi, step: [held[0][step][0][mi]],
-                            lambda held, ni, step: [held[0][step][1][ni]], size=config.m_repeat)
-    source = Held(fetch, config.tile_k // K_STEP * (config.m_repeat + config.n_repeat))
+    products = TileProducts(config.op, tally, config.m_repeat, config.n_repeat, steps,
+                            lambda held, mi, step: [held[0][0][mi][step]],
+                            lambda held, ni, step: [held[0][1][ni][step]], size=config.m_repeat)
+    source = Held(fetch, steps * (config.m_repeat + config.n_repeat))
     acc = MainLoop(config.k_tiles, 1, [source], products, tally, 1, orders=None).run()
     store_tile(tensors["c"], config.out, acc, gemm_epilogue(tensors, m, config.n, scaled=True),
                config.place(m, row, column, lane))

@@ -25,7 +25,7 @@ from .index import div, mod
 from .memory import WORDS
 from .tile import CHUNK_BYTES
 
-__all__ = ["FORMATS", "MatrixOp", "Microformat", "matrix_op", "microscaled_op"]
+__all__ = ["FORMATS", "MICRO_K", "MatrixOp", "Microformat", "matrix_op", "microscaled_op"]
 
 
 HALVES = {"f16": fx.Float16, "bf16": fx.BFloat16}
