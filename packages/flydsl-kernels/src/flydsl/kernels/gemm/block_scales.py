@@ -229,7 +229,8 @@ class BlockScaledProducts(TileProducts):
         right = [self._of_b(held, ni, block, count * self._calls) for ni in range(self.n_tiles)]
         for c in range(self._calls):
             part = slice(c * count, (c + 1) * count)
-            sums = self.op.multiply_all([(left[i][part], right[ni][part], acc, None)
+            rows, columns = ([self.op.operand(chunks[part]) for chunks in side] for side in (left, right))
+            sums = self.op.multiply_all([(rows[i], columns[ni], acc, None)
                                          for (i, ni), acc in zip(self.places, sums, strict=True)])
         self.tally.add("mfma", len(self.places) * self._calls * self.op.instructions)
         return sums

@@ -8,7 +8,6 @@ import flydsl.expr as fx
 
 from ..host.dtypes import element_of
 from ..parts.epilogue import FAR
-from ..parts.halves import conversion_cost, dequantised
 from ..parts.index import align_up, div, mod
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile
@@ -16,6 +15,7 @@ from ..parts.memory import WORDS, Buffer, pointer
 from ..parts.operand import Rows, Shuffled
 from ..parts.packed import int4_chunk
 from .config import GroupedConfig
+from .halves import conversion_cost, dequantised
 from .rows import TileRows
 
 __all__ = ["Weights", "WideRows", "columns_of", "strips_of"]
