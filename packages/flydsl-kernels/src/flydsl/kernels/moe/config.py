@@ -202,7 +202,10 @@ class GroupedConfig(KernelConfig):
 
     @property
     def adjoining(self) -> bool:
-        """Whether the strips of a wave lie side by side; otherwise those of the waves alternate."""
+        """Whether the strips of a wave lie side by side; otherwise those of the waves alternate. Strips side by side
+        have one scale of blocks; of gate and up, gfx9 has no registers for the loads that are then further ahead."""
+        if self.format.scales == "blocks":
+            return self.target.tensor_moves or not self.gated
         return self.micro_out or (self.format.scales == "micro" and self.w_scales == "words")
 
     @property
