@@ -16,7 +16,7 @@ from ..parts.reduce import imax, magnitude
 from .config import INT4_FACTOR, SWIGLU_LIMIT, GroupedConfig
 from .sources import columns_of
 
-__all__ = ["TileColumns", "activate", "finish", "floats"]
+__all__ = ["TileColumns", "activate", "finish"]
 
 
 def activate(gate: Any, up: Any, name: str, limit: float | None) -> Any:
@@ -171,7 +171,7 @@ class TileColumns:
         def beside(name: str) -> list[list[Any]]:
             rows = config.n * config.streams
             buffer = Buffer(tensors[name], fx.Float32, fx.Int64(expert) * rows, rows)
-            return [[floats(buffer, at + s * config.n, config.op.acc_len) for s in range(config.streams)]
+            return [[buffer.load(at + s * config.n, config.op.acc_len) for s in range(config.streams)]
                     for at in self.columns]
 
         self.biases = beside("bias") if config.bias else None
@@ -251,9 +251,3 @@ def _values(acc: list[Any], config: GroupedConfig, weight: Any, of_row: Any, bia
         value = activate(values[0], values[1], config.activation, config.limit) if config.gated else values[0]
         out.append(value if weight is None else value * weight)
     return out
-
-
-def floats(buffer: Buffer, at: Any, count: int) -> Any:
-    """`count` f32 from `at` on, a multiple of four."""
-    parts = [buffer.load(at + i, WORDS) for i in range(0, count, WORDS)]
-    return fx.Vector.from_elements([part[i] for part in parts for i in range(WORDS)], fx.Float32)
