@@ -10,8 +10,8 @@ import flydsl.runtime as rt
 from flydsl.kernels import ops
 from flydsl.kernels.moe.config import FORMATS
 from flydsl.kernels.moe.experts import plan_experts
+from flydsl.kernels.moe.halves import dequantised, fp4_table, fp4_to_bf16, fp4_to_half
 from flydsl.kernels.moe.op import MOE
-from flydsl.kernels.parts.halves import dequantised, fp4_table, fp4_to_bf16, fp4_to_half
 from flydsl.kernels.quant.reference import e8m0_to_f32, mxfp4_to_f32
 from flydsl.kernels.target import target
 from flydsl.kernels.testing import Draw, cosine_difference, relative_l2
@@ -142,6 +142,15 @@ def test_large_blocks_of_8_bit_rows(quant):
     config, _ = plan_experts(target(), *arguments)
     assert config.up.tile_k == config.down.tile_k == 256 or target().arch != "gfx1250"
     result, exact = run(*arguments)[0], definition(quant, x, values, weights, ids)
+    assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
+
+
+@pytest.mark.parametrize("inter", [144, 192])
+def test_strips_of_a_wave_share_a_scale_of_blocks(inter):
+    """Unless gate ends inside of the columns that a wave has of up; its blocks of 128 rows then end anywhere."""
+    x, w1, w2, weights, ids, s1, s2, values = draw("fp8_block", 70, 320, inter, 1, 1)
+    arguments = MOE.arguments(x, w1, w2, weights, ids, quant="fp8_block", w1_scale=s1, w2_scale=s2)
+    result, exact = run(*arguments)[0], definition("fp8_block", x, values, weights, ids)
     assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
 
 

@@ -86,6 +86,26 @@ def test_callback_sees_every_step_in_order(load: Any, device: None, options: str
     assert steps[: len(first)] == first and len(set(steps)) == len(steps) == 12
 
 
+def test_atom_calls_of_values(load: Any, device: None) -> None:
+    """Vectors, also of words, in place of fragments: of two rows of a column they are independent."""
+    source = SOURCE.replace("    fx.gemm(mma, acc, fa, fb, acc, OPTIONS)\n", """
+    atom = fx.make_mma_atom(fx.rocdl.MFMA(16, 16, 16, fx.Float16))
+    for n in range_constexpr(3):
+        for m in range_constexpr(2):
+            total = acc[None, m, n].load()
+            for s in range_constexpr(2):
+                left, right = fa[None, m, s].load(), fb[None, n, s].load().bitcast(fx.Int32)
+                total = fx.mma_atom_call(atom, None, left, right, total)
+            acc[None, m, n].store(total)
+""")
+    module = load(source)
+    rng = np.random.default_rng(6)
+    a, b = rng.standard_normal((64, 32)).astype(np.float16), rng.standard_normal((96, 32)).astype(np.float16)
+    c = np.full((64, 96), np.nan, np.float32)
+    module.run(*(flyc.from_dlpack(v) for v in (a, b, c)))
+    np.testing.assert_allclose(c, 1 + a.astype(np.float32) @ b.astype(np.float32).T, rtol=1e-4, atol=1e-4)
+
+
 def test_order_and_layout_exclude_each_other(load: Any) -> None:
     options = "traversal_order=fx.GemmTraversalOrder.KMN, traversal_layout=fx.make_layout(12, 1)"
     with pytest.raises(ValueError, match="not both"):

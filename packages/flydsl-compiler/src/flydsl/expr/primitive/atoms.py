@@ -480,7 +480,12 @@ def _check_gemm_ranks(d: Tensor, a: Tensor, b: Tensor, c: Tensor) -> None:
 
 
 @dsl_loc_tracing
-def mma_atom_call(atom: Any, d: Any, a: Any, b: Any, c: Any, **state: Any) -> None:
-    """One MMA atom: ``d = a * b + c``."""
+def mma_atom_call(atom: Any, d: Any, a: Any, b: Any, c: Any, **state: Any) -> Any:
+    """One MMA atom: ``d = a * b + c``. With None as d, a, b and c are vectors of the instruction's sizes (of any
+    elements, such as words), and the result is one like c: values need no fragments."""
+    if d is None:
+        operands = [x.ir_value() for x in (a, b, c)]
+        result = fly.mma_atom_call_ssa([operands[2].type], _mma_atom_of(atom, state), *operands)
+        return type(c)(result, c.shape, c.dtype)
     groups = [_operand_group(a, "a"), _operand_group(b, "b")]
     fly.mma_atom_call(_mma_atom_of(atom, state), _tensor(d, "d"), *groups, _tensor(c, "c"))

@@ -20,7 +20,6 @@ from .config import GemmConfig
 __all__ = ["LAYOUTS", "DenseConfig", "dense_config", "row_scale_config", "takes_row_scales"]
 
 LAYOUTS = ("nt", "nn", "tn", "tt")
-ELEMENT_BYTES = {"f16": 2, "bf16": 2, "fp8": 1}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,19 +60,14 @@ class DenseConfig(GemmConfig):
         return matrix_op(self.target, self.dtype, self.dtype == "fp8")
 
     @property
-    def element_bytes(self) -> int:
-        """Of a and b."""
-        return ELEMENT_BYTES[self.dtype]
-
-    @property
     def waves(self) -> int:
         return self.m_waves * self.n_waves * self.k_waves
 
     def _tile(self, rows: int, consecutive_k: bool, interleaved: bool = False) -> RowTile:
-        bank_bytes, row_bytes = self.target.bank_bytes, self.tile_k * self.element_bytes
+        bank_bytes, row_bytes = self.target.bank_bytes, self.tile_k * self.op.element_bytes
         stored = StoredTile if self.target.dma128 else WideStoredTile if self.target.tensor_moves else None
         if not consecutive_k and stored and stored.fits(rows):
-            return stored(self.tile_k, rows * self.element_bytes, self.threads, bank_bytes)
+            return stored(self.tile_k, rows * self.op.element_bytes, self.threads, bank_bytes)
         # The reads of gfx950 pair rows in a way of its own.
         turned = not consecutive_k and not self.target.dma128 and TurnedTile.fits(row_bytes)
         kind = TurnedTile if turned else RowTile
@@ -90,7 +84,7 @@ class DenseConfig(GemmConfig):
     @property
     def blocks(self) -> int:
         """Blocks of k that a wave computes of a tile."""
-        return self.tile_k * self.element_bytes // self.op.block_bytes // self.k_waves
+        return self.tile_k * self.op.element_bytes // self.op.block_bytes // self.k_waves
 
     @property
     def ragged_k(self) -> bool:
@@ -160,7 +154,7 @@ def dense_config(where: str, target: Target, **fields: Any) -> DenseConfig:
     need(config.out_dtype in (own, "f32"), f"the output dtype must be {own} or f32, got {config.out_dtype!r}")
     need(config.layout in LAYOUTS, f"layout must be one of {', '.join(LAYOUTS)}, got {config.layout!r}")
     need(config.k_waves >= 1, f"k_waves must be positive, got {config.k_waves}")
-    size = config.element_bytes
+    size = config.op.element_bytes
     config.check_tile(where, config.op.block_bytes * config.op.blocks // size * config.k_waves, ragged=True)
     need(config.waves <= 16, f"at most 16 waves fit a workgroup, got {config.waves}")
     for name, rows in (("a", config.tile_m), ("b", config.tile_n)):

@@ -34,6 +34,8 @@ __all__ = ["dense_loop", "launch_dense"]
 # Share of a tile's matrix instructions before the barrier over which direct copies are started: those at the end of it
 # are waited for.
 COPY_WINDOW = 0.5
+# Share of them over which fragments are read, also the first of the next tile, where those are read before the barrier.
+READ_WINDOW = 0.85
 OPERANDS = {"f16": fx.Float16, "bf16": fx.BFloat16, "fp8": fx.Int8}
 Operand = Rows | Columns
 
@@ -43,7 +45,7 @@ def operand(data: Any, consecutive_k: bool, tile: RowTile, stages: list[Any], la
     """How an operand of `rows` x k elements comes to LDS, from row `row` on, whichever way it lies in memory."""
     where: dict[str, Any] = dict(row=row, rows_total=rows, ragged=config.ragged_k)
     if consecutive_k:
-        return Rows(data, tile, stages, lane, row_bytes=config.k * config.element_bytes, shuffled=shuffled, **where)
+        return Rows(data, tile, stages, lane, row_bytes=config.k * config.op.element_bytes, shuffled=shuffled, **where)
     if isinstance(tile, StoredTile):
         return Stored(data, tile, stages, lane, k=config.k, **where)
     return Columns(data, tile, stages, lane, OPERANDS[config.dtype], k=config.k, **where)
@@ -63,7 +65,8 @@ def sources(a: Operand, b: Operand, config: DenseConfig, parts: int) -> list[Any
         # queue of the memory pipeline, later ones would be waited for.
         return [Ring(copy, pieces, max(round(pieces / (1 + COPY_WINDOW * (parts - 1))), 1))]
     if not config.crossing:
-        return [Staged(x, config.reach) for x in (a, b)]
+        lead = 2 if config.stages > 2 else 1  # a tile is in LDS a barrier before it is needed
+        return [Staged(x, config.reach + lead - 1, lead) for x in (a, b)]
     # With loads more than a tile ahead, one operand goes to LDS before the barrier and the other after it, where the
     # stage of the tile before is free: so the copies are spread over the whole tile. What is read for the next tile
     # after the barrier is more, so that is where the one with fewer loads crosses it.
@@ -80,6 +83,8 @@ def orders(config: DenseConfig) -> tuple[Any, Any] | None:
         return partial(even_schedule, loads=(0, COPY_WINDOW)), partial(even_schedule, loads=(0, 1))
     if config.crossing:
         return even_schedule, even_schedule
+    if config.stages > 2:
+        return partial(even_schedule, reads=READ_WINDOW), even_schedule
     return partial(hot_loop_schedule, early_writes=config.reach > 1), hot_loop_schedule
 
 

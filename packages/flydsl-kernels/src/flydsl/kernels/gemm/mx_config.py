@@ -8,7 +8,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..parts.matrix import FORMATS, MatrixOp, Microformat, microscaled_op
+from ..parts.matrix import FORMATS, MICRO_K, MatrixOp, Microformat, microscaled_op
 from ..parts.memory import WORDS
 from ..parts.tile import HalvesTile, RowTile
 from ..target import Target
@@ -16,8 +16,7 @@ from .config import FLOAT_NAMES, LARGE_TILE, GemmConfig, eight_waves
 
 __all__ = ["SCALE_K", "MxConfig", "mx_config"]
 
-K_STEP = 128       # k of one instruction
-SCALE_K = 256      # k of one scale word
+SCALE_K = 256  # k of one scale word
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +62,7 @@ class MxConfig(GemmConfig):
 
     @property
     def steps(self) -> int:
-        return self.tile_k // K_STEP
+        return self.tile_k // MICRO_K
 
     @property
     def tile_k_bytes(self) -> int:
@@ -87,11 +86,11 @@ class MxConfig(GemmConfig):
 
     @property
     def a_row_bytes(self) -> int:
-        return self.k // K_STEP * self.a.step_bytes if self.a_row < 0 else self.a_row
+        return self.k // MICRO_K * self.a.step_bytes if self.a_row < 0 else self.a_row
 
     @property
     def b_row_bytes(self) -> int:
-        return self.k // K_STEP * self.b.step_bytes
+        return self.k // MICRO_K * self.b.step_bytes
 
     @property
     def scale_columns(self) -> int:
@@ -111,8 +110,8 @@ def mx_config(where: str, target: Target, *, out_dtype: str, **fields: Any) -> M
     config.need(where, config.a_dtype in FORMATS, f"a_dtype must be one of {', '.join(FORMATS)}, "
                 f"got {config.a_dtype!r}")
     config.need(where, config.b_dtype in ("fp4", "fp8"), f"b_dtype must be 'fp4' or 'fp8', got {config.b_dtype!r}")
-    config.need(where, config.tile_k in (K_STEP, SCALE_K), f"tile_k must be 128 or 256, got {config.tile_k}")
-    config.check_tile(where, K_STEP)
+    config.need(where, config.tile_k in (MICRO_K, SCALE_K), f"tile_k must be 128 or 256, got {config.tile_k}")
+    config.check_tile(where, MICRO_K)
     # The instruction takes twice as long where an operand is fp8.
     config = eight_waves(config, LARGE_TILE if "fp8" in (config.a_dtype, config.b_dtype) else 2 * LARGE_TILE)
     config = replace(config, stages=2 * config.together)

@@ -7,7 +7,7 @@ For few rows, where a weight is read once and used by one row of workgroups. Fou
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import flydsl.compiler as flyc
@@ -15,11 +15,11 @@ import flydsl.expr as fx
 
 from ..host.config import require
 from ..parts.epilogue import store_tile
-from ..parts.index import div
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, MainLoop
-from ..parts.matrix import MatrixOp, wmma_step
+from ..parts.matrix import MatrixOp, matrix_op
 from ..parts.memory import Buffer
+from ..parts.operand import Shuffled
 from ..parts.products import TileProducts
 from ..parts.schedule import Tally
 from ..target import Target
@@ -33,11 +33,6 @@ K_STEP = 16       # k of one instruction: 8 bytes a lane
 PIECE_WORDS = 2
 
 
-_FP8 = fx.Float8E4M3FN
-#: An operand is 8 bytes a lane, half a chunk.
-_WMMA = MatrixOp("fp8", 1, 2, 8, False, 1, 1, wmma_step(lambda: fx.rocdl.WMMA(16, 16, K_STEP, _FP8), _FP8))
-
-
 @dataclass(frozen=True, kw_only=True)
 class RdnaFp8Config(GemmConfig):
     """``C = a b * scale_a[row] * scale_b[column]`` in bf16; four waves lie along N."""
@@ -46,7 +41,8 @@ class RdnaFp8Config(GemmConfig):
 
     @property
     def op(self) -> MatrixOp:
-        return _WMMA
+        """Operands are half chunks."""
+        return replace(matrix_op(self.target, "fp8"), instructions=1)
 
 
 @flyc.kernel(known_block_size=[WAVE * WAVES, 1, 1])
@@ -54,24 +50,25 @@ def rdna_fp8_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C."""
     lane, tally = lane_of(WAVE), Tally()
     row, column = config.corner(m)
-    rows, stride = fx.min(m - row, config.tile_m), config.k // 4
-    left = Buffer(tensors["a"], fx.Int32, fx.Int64(row) * stride, rows * stride)
-    right = Buffer(tensors["b"], fx.Int32, fx.Int64(column) * stride, config.tile_n * stride)
+    rows, stride, steps = fx.min(m - row, config.tile_m), config.k // 4, config.tile_k // K_STEP
+    a = Buffer(tensors["a"], fx.Int32, fx.Int64(row) * stride, rows * stride)
     a_at = lane.row * stride + lane.group * PIECE_WORDS
     # B is [N/16, K/16, 2, 16, 8]: a block of 16 columns and 16 k has 256 bytes, a lane's 8 bytes at 8 * lane.
-    b_at = lane.wave * (config.n_repeat * 16 * stride) + lane.lane * PIECE_WORDS
+    b = Shuffled(tensors["b"], lane, column=column, strip_words=16 * stride, tile_strips=config.tile_n // 16,
+                 strips=[lane.wave * config.n_repeat + ni for ni in fx.range_constexpr(config.n_repeat)],
+                 blocks=steps, chunk_words=PIECE_WORDS, lanes=WAVE)
 
     def fetch(t, _):
-        """Both operands of a tile: ``[step][tile]``."""
-        steps = [t.index * config.tile_k + step * K_STEP for step in fx.range_constexpr(config.tile_k // K_STEP)]
-        return [([left.load(a_at + mi * 16 * stride + div(k, 4), PIECE_WORDS) for mi in range(config.m_repeat)],
-                 [right.load(b_at + ni * 16 * stride + k * 4, PIECE_WORDS) for ni in range(config.n_repeat)])
-                for k in steps]
+        """Both operands of a tile: ``[tile][step]``."""
+        first = a_at + t.index * (config.tile_k // 4)
+        rows_of_a = [[a.load(first + (mi * 16 * stride + step * (K_STEP // 4)), PIECE_WORDS)
+                      for step in fx.range_constexpr(steps)] for mi in fx.range_constexpr(config.m_repeat)]
+        return rows_of_a, b.fetch(t)
 
-    products = TileProducts(_WMMA, tally, config.m_repeat, config.n_repeat, config.tile_k // K_STEP,
-                            lambda held, mi, step: [held[0][step][0][mi]],
-                            lambda held, ni, step: [held[0][step][1][ni]], size=config.m_repeat)
-    source = Held(fetch, config.tile_k // K_STEP * (config.m_repeat + config.n_repeat))
+    products = TileProducts(config.op, tally, config.m_repeat, config.n_repeat, steps,
+                            lambda held, mi, step: [held[0][0][mi][step]],
+                            lambda held, ni, step: [held[0][1][ni][step]], size=config.m_repeat)
+    source = Held(fetch, steps * (config.m_repeat + config.n_repeat))
     acc = MainLoop(config.k_tiles, 1, [source], products, tally, 1, orders=None).run()
     store_tile(tensors["c"], config.out, acc, gemm_epilogue(tensors, m, config.n, scaled=True),
                config.place(m, row, column, lane))

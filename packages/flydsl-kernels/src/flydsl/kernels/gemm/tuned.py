@@ -223,7 +223,9 @@ DENSE: dict[str, tuple[DenseTile, ...]] = {
     "gfx120": (DenseTile(256, 128, 32, (4, 2, 1), group=4, least=129, direct_stores=True, layouts=("tn",)),
                *_usual(32, most=128 * 64)),
     # Bound by LDS, of which waves with 128 x 128 of the tile read least: one on a SIMD has the registers for them.
-    "gfx1250": (DenseTile(256, 256, 64, (2, 2, 1), group=4, least=129, direct_stores=True), *_usual(64)),
+    # The next has a third buffer: its first fragments are read before the barrier.
+    "gfx1250": (DenseTile(256, 256, 64, (2, 2, 1), group=4, least=129, direct_stores=True),
+                DenseTile(128, 128, 64, (2, 2, 1), stages=3, least=65), *_usual(64)[1:]),
 }
 
 

@@ -10,39 +10,20 @@ from typing import Any, ClassVar
 import flydsl.expr as fx
 
 from ..parts.index import cdiv
-from ..parts.matrix import FORMATS, MatrixOp, matrix_op, microscaled_op
+from ..parts.matrix import MICRO_K, MatrixOp, matrix_op, microscaled_op
 from ..parts.products import part_rows
 from ..parts.tensor_tile import TensorTile
 from ..target import Target
 from .config import SCALE_BLOCK, GemmConfig
 
-__all__ = ["DATA_FORMATS", "SLAB", "OperandKind", "WmmaConfig", "wmma_config"]
+__all__ = ["DATA_FORMATS", "SLAB", "WmmaConfig", "wmma_config"]
 
 
-@dataclass(frozen=True)
-class OperandKind:
-    """An operand's type.
-
-    Attributes:
-        step: k of one instruction.
-        step_bytes: bytes of these in a row.
-    """
-
-    step: int
-    step_bytes: int
-
-    @property
-    def registers(self) -> int:
-        """Of a fragment of 16 rows: two lanes share a row."""
-        return self.step_bytes // 8
-
-
-KINDS = {"f16": OperandKind(32, 64), "bf16": OperandKind(32, 64),
-         **{name: OperandKind(128, FORMATS[name].step_bytes) for name in ("fp8", "fp4")}}
 DATA_FORMATS = {"fp4": ("fp4", "fp4"), "fp8": ("fp8", "fp8"), "a8w4": ("fp8", "fp4")}  # of A and B
 SLAB = 16  # rows of b that lie together
 MAX_WAVES = 32
 MAX_CLUSTER = 16
+LANE_BYTES = 8  # of a row for each register of a lane: two lanes share it
 OTHER_REGISTERS = 24  # addresses, and what the schedule needs beside the products
 
 
@@ -84,9 +65,14 @@ class WmmaConfig(GemmConfig):
         return matrix_op(self.target, "fp8" if self.shuffled else self.a_dtype)
 
     @property
-    def kinds(self) -> tuple[OperandKind, OperandKind]:
-        """Of A and B."""
-        return KINDS[self.a_dtype], KINDS[self.b_dtype]
+    def step(self) -> int:
+        """k of one instruction."""
+        return MICRO_K if self.shuffled else self.target.half_k
+
+    @property
+    def step_bytes(self) -> tuple[int, int]:
+        """Bytes of these in a row of A, and of B."""
+        return self.op.block_bytes * self.op.blocks, self.op.block_bytes * (self.op.b_blocks or self.op.blocks)
 
     @property
     def shuffled(self) -> bool:
@@ -101,7 +87,7 @@ class WmmaConfig(GemmConfig):
     @property
     def steps(self) -> int:
         """Instructions along k of a tile."""
-        return self.tile_k // self.kinds[0].step
+        return self.tile_k // self.step
 
     @property
     def clustered(self) -> bool:
@@ -120,12 +106,12 @@ class WmmaConfig(GemmConfig):
     @property
     def a_row_bytes(self) -> int:
         """Bytes from a row of A to the next."""
-        return (self.lda or self.k) * self.kinds[0].step_bytes // self.kinds[0].step
+        return (self.lda or self.k) * self.step_bytes[0] // self.step
 
     @property
     def b_row_bytes(self) -> int:
         """Bytes from a row of the tile of B to the next, in memory."""
-        return self.k // self.kinds[1].step * self.kinds[1].step_bytes * (SLAB if self.shuffled else 1)
+        return self.k // self.step * self.step_bytes[1] * (SLAB if self.shuffled else 1)
 
     @property
     def c_stride(self) -> int:
@@ -133,12 +119,12 @@ class WmmaConfig(GemmConfig):
 
     @property
     def a_tile(self) -> TensorTile:
-        return TensorTile(self.tile_m, self.steps * self.kinds[0].step_bytes, True)
+        return TensorTile(self.tile_m, self.steps * self.step_bytes[0], True)
 
     @property
     def b_tile(self) -> TensorTile:
         """A slab is one of its rows."""
-        row_bytes = self.steps * self.kinds[1].step_bytes
+        row_bytes = self.steps * self.step_bytes[1]
         if self.shuffled:
             return TensorTile(self.tile_n // SLAB, SLAB * row_bytes, False)
         return TensorTile(self.tile_n, row_bytes, True)
@@ -162,8 +148,8 @@ class WmmaConfig(GemmConfig):
     @property
     def fits(self) -> bool:
         """Whether a wave has about the registers it needs: sums, fragments and scales, which have successors."""
-        a, b = self.kinds
-        fragments = 2 * (part_rows(self.m_repeat) * a.registers + self.n_repeat * b.registers)
+        a, b = (size // LANE_BYTES for size in self.step_bytes)
+        fragments = 2 * (part_rows(self.m_repeat) * a + self.n_repeat * b)
         scales = (3 if self.scales == "block" else 2) * self.scale_words  # a byte is repeated first
         sums = self.m_repeat * self.n_repeat * self.op.acc_len
         return sums + fragments + scales + OTHER_REGISTERS <= self.registers
@@ -192,7 +178,7 @@ def wmma_config(where: str, target: Target, **fields: Any) -> WmmaConfig:
     target.require(where, "gfx1250")
     config = WmmaConfig(target=target, **fields)
     need = partial(config.need, where)
-    config.check_tile(where, config.kinds[0].step)
+    config.check_tile(where, config.step)
     for name in ("cluster_m", "cluster_n"):
         need(getattr(config, name) >= 1, f"{name} must be positive, got {getattr(config, name)}")
     need(config.cluster_m * config.cluster_n <= MAX_CLUSTER, f"a cluster has at most {MAX_CLUSTER} workgroups, "

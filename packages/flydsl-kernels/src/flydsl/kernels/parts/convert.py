@@ -7,6 +7,7 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..target import Target, target
+from .packed import pack_fp8
 
 __all__ = ["INT4_MAX", "INT8_MAX", "ROUNDINGS", "from_quantised", "quantised_max", "scale_of", "to_quantised",
            "weights_to", "widened"]
@@ -49,14 +50,7 @@ def _to_fp8(x: Any, element: Any) -> Any:
         lanes = [x[i] if i < x.numel else pad[0] for i in range(4)]
         wide = _to_fp8(fx.Vector.from_elements(lanes, fx.Float32), element)
         return wide.shuffle(wide, list(range(x.numel)))
-    words = []
-    for i in range(0, x.numel, 4):
-        word = fx.Int32(0)
-        for half in (0, 1):
-            low, high = x[i + 2 * half], x[i + 2 * half + 1]
-            word = fx.Int32(fx.rocdl.cvt_pk_fp8_f32(fx.T.i32, low, high, word, bool(half)))
-        words.append(word)
-    return fx.Vector.from_elements(words, fx.Int32).bitcast(element)
+    return fx.Vector.from_elements(pack_fp8([x[i] for i in range(x.numel)]), fx.Int32).bitcast(element)
 
 
 def to_quantised(x: Any, name: str, rounding: str, target: Target) -> Any:

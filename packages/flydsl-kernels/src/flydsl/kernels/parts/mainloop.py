@@ -5,7 +5,8 @@ Prologue, loop, tail, waits and barriers follow.
 
 A tile is a sequence of parts, each a few rows of fragments and their products. While part p is multiplied, part p + 1
 is read from LDS. The last part of a tile is multiplied after the barrier, while the first part of the next tile is read
-from the next stage, so that the matrix unit does not wait for LDS at the turn of the loop.
+from the next stage, so that the matrix unit does not wait for LDS at the turn of the loop. With a third stage that
+part is read before the barrier (:attr:`MainLoop.beforehand`).
 """
 
 from __future__ import annotations
@@ -194,6 +195,14 @@ class MainLoop:
         """Tiles that follow each one in the loop, so that all that it starts exists."""
         return max([1] * len(self._held) + [s.reach for s in self._staged] + [self.stages] * len(self._rings))
 
+    @property
+    def beforehand(self) -> bool:
+        """Whether the first fragments of a tile are read before the barrier at the end of the tile before, which they
+        are not behind: a third stage has the tile in LDS a barrier earlier. Otherwise they are read behind it while one
+        part is multiplied, in which time few products hide neither their latency nor that of the writes before it."""
+        staged = self._staged and all(s.lead > 1 and s.when != "end" for s in self._staged)
+        return bool(staged) and self.stages > 2 and self.every == 1 and not self._rings
+
     def run(self) -> Any:
         """The accumulators after all tiles."""
         turns = max(self.tiles - self.ahead, 0) // self.unroll
@@ -308,6 +317,11 @@ class MainLoop:
             acc = multiply(acc, part, fragments)
             fragments = following
         ready = self.products.ready(held)
+        if self.beforehand:
+            following = self.products.read(self._stage(t, 1), 0, ready)
+            acc = multiply(acc, last, fragments)
+            self._turn(t, left, queues, loads)
+            return [acc, held, queues, following]
         self._turn(t, left, queues, loads)
         following = self.products.read(self._stage(t, 1), 0, ready)
         self._commit_next(t, True, left, queues)

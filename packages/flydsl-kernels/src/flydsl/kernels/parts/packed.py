@@ -11,7 +11,8 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["PER_WORD", "e8m0_value", "int4_chunk", "microscale", "pack_fp4", "pack_int4", "pack_micro", "unpack"]
+__all__ = ["PER_WORD", "e8m0_value", "int4_chunk", "microscale", "pack_fp4", "pack_fp8", "pack_int4", "pack_micro",
+           "unpack"]
 
 #: Elements of a 32-bit word.
 PER_WORD = {"i4": 8, "fp4": 8, "e4m3": 4}
@@ -46,6 +47,18 @@ def pack_fp4(values: list[Any]) -> Any:
     return word
 
 
+def pack_fp8(values: list[Any]) -> list[Any]:
+    """Words of four f32 as the architecture's e4m3, to nearest even."""
+    words = []
+    for i in range(0, len(values), 4):
+        word = fx.Int32(0)
+        for half in range(2):
+            low, high = values[i + 2 * half : i + 2 * half + 2]
+            word = fx.Int32(fx.rocdl.cvt_pk_fp8_f32(fx.T.i32, low, high, word, bool(half)))
+        words.append(word)
+    return words
+
+
 _LARGEST_INVERSE = {"fp4": 0x3E2AAAAB, "fp8": 0x3B124925}  # bits of 1/6 and 1/448
 _SMALLEST = 1e-10
 
@@ -65,19 +78,16 @@ def microscale(top: Any, kind: str) -> tuple[Any, Any]:
 def pack_micro(values: list[Any], kind: str, exponent: Any, factor: Any, converts: bool) -> list[Any]:
     """Words of f32 values in the scale of :func:`microscale`: eight of ``"fp4"``, four of ``"fp8"``. gfx950 `converts`
     to fp4 in an instruction."""
-    words = []
-    if kind == "fp4" and not converts:
+    if kind == "fp8":
+        return pack_fp8([value * factor for value in values])
+    if not converts:
         return [pack_fp4([value * factor for value in values[i : i + 8]]) for i in range(0, len(values), 8)]
-    scale = (exponent << 23).bitcast(fx.Float32)
-    for i in range(0, len(values), 8 if kind == "fp4" else 4):
+    scale, words = (exponent << 23).bitcast(fx.Float32), []
+    for i in range(0, len(values), 8):
         word = fx.Int32(0)
-        for j in range(4 if kind == "fp4" else 2):
-            low, high = values[i + 2 * j], values[i + 2 * j + 1]
-            if kind == "fp4":
-                word = fx.Int32(fx.rocdl.cvt_scalef32_pk_fp4_f32(
-                    fx.T.i32, word.ir_value(), low.ir_value(), high.ir_value(), scale.ir_value(), j))
-            else:
-                word = fx.Int32(fx.rocdl.cvt_pk_fp8_f32(fx.T.i32, low * factor, high * factor, word, bool(j)))
+        for j in range(4):
+            low, high = (values[i + 2 * j + k].ir_value() for k in range(2))
+            word = fx.Int32(fx.rocdl.cvt_scalef32_pk_fp4_f32(fx.T.i32, word.ir_value(), low, high, scale.ir_value(), j))
         words.append(word)
     return words
 

@@ -108,18 +108,18 @@ class TileProducts:
         def multiply(acc: list[Any], part: int, fragments: Any) -> list[Any]:
             out, (call, first) = list(acc), self.place(part)
             if call not in kept:
-                kept[call] = [self.op.of_b(chunks) for chunks in fragments[1] or self._right(stage, held, call)]
+                kept[call] = [self.op.operand(chunks) for chunks in fragments[1] or self._right(stage, held, call)]
             if self._converts and first == 0 and call + 1 < self.parts // self.groups:
-                kept[call + 1] = [self.op.of_b(chunks) for chunks in self._converted(held, call + 1)]
+                kept[call + 1] = [self.op.operand(chunks) for chunks in self._converted(held, call + 1)]
             if isinstance(self.a, Fragments):
-                left = [self.op.of_a(chunks) for chunks in fragments[0]]
+                left = [self.op.operand(chunks) for chunks in fragments[0]]
             else:
-                left = [self.op.of_a(self.a(held, first + i, call)) for i in range(self.size)]
+                left = [self.op.operand(self.a(held, first + i, call)) for i in range(self.size)]
             right = kept[call]
-            rows, columns = scales_of(call) if scales_of else ([None] * self.m_tiles, [None] * self.n_tiles)
+            rows, columns = scales_of(call) if scales_of else ([], [])
             places = [(first + i) * self.n_tiles + ni for i, ni in self.places]
             sums = self.op.multiply_all([
-                (left[i], right[ni], out[at], (rows[first + i], columns[ni]))
+                (left[i], right[ni], out[at], (rows[first + i], columns[ni]) if scales_of else None)
                 for (i, ni), at in zip(self.places, places, strict=True)])
             for at, value in zip(places, sums, strict=True):
                 out[at] = value

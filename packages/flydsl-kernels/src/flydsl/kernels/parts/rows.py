@@ -218,23 +218,15 @@ def each(tiles: int, unroll: bool, body: Callable[[Any], None]) -> None:
             body(fx.Int32(i))
 
 
-class Columns:
+class Columns(Rows):
     """A thread's part of a vector of ``plan.n`` elements that applies to every row."""
 
     def __init__(self, data: Any, element: Any, place: Place) -> None:
-        self._place, self.element = place, element
+        self._place, self._cache, self.element = place, 0, element
         self._buffer = Buffer(data, element, None, place.plan.n)
 
     def _at(self, tile: Any) -> Any:
         return self._place.unit(tile) * self._place.plan.vec
-
-    def load(self, tile: Any) -> Any:
-        """Vector of ``plan.vec`` elements; zero past the end."""
-        return self._buffer.load(self._at(tile), self._place.plan.vec)
-
-    def store(self, tile: Any, value: Any) -> None:
-        """Store a vector, converted to the element type; elements past the end are dropped."""
-        self._buffer.store(self._at(tile), value.to(self.element))
 
     def add(self, tile: Any, value: Any) -> None:
         """Atomically add an f32 vector; elements past the end are dropped."""

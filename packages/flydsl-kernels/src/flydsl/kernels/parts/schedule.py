@@ -164,7 +164,7 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
 
 
 def even_schedule(counts: Counts, writes: tuple[float, float] = (0.1, 0.6),
-                  loads: tuple[float, float] = (0.45, 1.0)) -> Schedule:
+                  loads: tuple[float, float] = (0.45, 1.0), reads: float | None = None) -> Schedule:
     """The order of a part of a tile that writes to LDS what was loaded tiles before, or copies directly: everything
     else is spread evenly over the matrix instructions, so that a wave that is alone can issue it beside them.
 
@@ -177,6 +177,7 @@ def even_schedule(counts: Counts, writes: tuple[float, float] = (0.1, 0.6),
         writes: share of the matrix instructions before the first write, and before the last one: early enough to be
             done at a barrier after the part.
         loads: the same of global loads. Loads after the writes can take their registers.
+        reads: share before the last LDS read, so that a barrier after the part does not wait for it.
     """
     n = counts.mfma
     if n < 1:
@@ -191,7 +192,8 @@ def even_schedule(counts: Counts, writes: tuple[float, float] = (0.1, 0.6),
         slots[kind] = [0] * first + _spread(getattr(counts, kind), last - first) + [0] * (n - last)
 
     most = n - n // 4
-    spread("ds_read", 0, most if counts.ds_read <= most else n)
+    usual = most if counts.ds_read <= most else n
+    spread("ds_read", 0, window((0, reads))[1] if reads else usual)
     spread("valu" if counts.valu else "ds_write", *window(writes))
     if counts.valu:
         done = [sum(slots["valu"][: i + 1]) * counts.ds_write // counts.valu for i in range(n)]
