@@ -109,6 +109,19 @@ def test_no_register_of_a_large_head_spills(d):
     assert len(found) == 2 and (target().arch == "gfx120" or not any(found))
 
 
+def test_few_columns_of_long_sequences_that_pass_through_registers():
+    """A tile is stored to LDS before the turn of a step, also where a product of its values is a few instructions."""
+    kind = array_dtype(target(), torch.empty(0), "fp8")
+    q, k, v = (x.to(kind) for x in operands(270, 130, 32))
+    compare(q, k, v, "bf16", causal=True, bound=0.1)
+
+
+@pytest.mark.skipif(target().arch != "gfx1250", reason="waves have several blocks of queries there")
+def test_no_register_of_blocks_of_queries_spills():
+    q, k, v = operands(400, 270, 128, dtype="bf16")
+    assert not any(spills(op.ATTENTION_FWD, q, k, v, *(None,) * 11, -1, 0))
+
+
 @pytest.mark.skipif(target().arch != "gfx1250", reason="waves have several blocks of keys there")
 def test_no_register_of_blocks_of_keys_spills():
     q, k, v = operands(270, 270, 128, dtype="bf16")
