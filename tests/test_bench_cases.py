@@ -16,6 +16,7 @@ from flydsl.kernels.op import Op, declarations  # noqa: E402
 from flydsl.kernels.target import target  # noqa: E402
 
 
+@pytest.mark.one_arch
 def test_every_declared_case_is_listed():
     listed = list(cases.declared(target(), 64))
     stated = [case for op in declarations() if isinstance(op, Op) and op.available(target())

@@ -136,6 +136,7 @@ def test_examples_fail_loudly(tmp_path):
     assert "FAIL" in result.stdout
 
 
+@pytest.mark.one_arch
 def test_a_wrong_kernel_is_noticed(tmp_path):
     """The example's own check finds a kernel that leaves one element out."""
     source = (EXAMPLES / "01_vector_add.py").read_text()

@@ -286,7 +286,7 @@ def expert_loops(target: Any, every: bool = False) -> Iterator[Loop]:
     """The products of mixtures of experts, of large blocks or with `every` also of small ones."""
     if target.repeats_operands:  # gfx11 has the general GEMM only
         return
-    from flydsl.kernels.moe.config import most_rows
+    from flydsl.kernels.moe.tuned import most_rows
 
     quants = ["none", "fp8", "fp8_block", "int4", "a16w4", "a16i4"]
     quants += [name for name in ("mxfp4", "a8w4") if target.mx]

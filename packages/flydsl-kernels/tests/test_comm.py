@@ -62,7 +62,7 @@ def _all_collectives(rank, ranks, rounds, elements):
             assert torch.equal(ops.all_reduce(torch.full((8,), rank + 1.0), ends), torch.full((8,), ranks + 1.0))
 
 
-@pytest.mark.parametrize("ranks", (2, 3, 4, 8) if FULL else (2, 3))
+@pytest.mark.parametrize("ranks", (2, 3, 4, 8) if FULL else (2, pytest.param(3, marks=pytest.mark.one_arch)))
 def test_collectives(ranks, pool):  # noqa: F811
     pool(ranks).run(_all_collectives, 100 if FULL else 3, 20000 if FULL else 6000)
 
@@ -444,11 +444,15 @@ def _disagreement(rank, ranks):
         Communicator(most_bytes=1 << (16 + rank))
 
 
-@pytest.mark.parametrize("test", (_older_object, _registered, _parallel_linear, _fused_products, _transports,
-                                  _pieces, _small_sizes,
+@pytest.mark.one_arch
+@pytest.mark.parametrize("test", (_older_object, _registered, _parallel_linear, _transports, _pieces, _small_sizes,
                                   _gradients, _replayed, _disagreement))
 def test_on_the_communicator(test, pool):  # noqa: F811
     pool(2).run(test)
+
+
+def test_products_that_are_exchanged(pool):  # noqa: F811
+    pool(2).run(_fused_products)
 
 
 def test_without_a_group():

@@ -82,6 +82,7 @@ NAMES = {  # module: name: its arguments with their defaults; * before those tha
 }
 
 
+@pytest.mark.one_arch
 @pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in NAMES.items() for name in names])
 def test_arguments(module, name):
     """All are there, with their defaults, in their order where they may be given by position; ours may have more."""
@@ -100,6 +101,7 @@ def test_arguments(module, name):
         assert by_name or list(parameters)[position] == argument
 
 
+@pytest.mark.one_arch
 def test_another_implementation_is_refused(monkeypatch):
     from flydsl.kernels.custom_all_reduce import init_custom_ar
 

@@ -114,6 +114,7 @@ def _experts(rank, ranks, seed):
             experts._identity_experts(rank, ranks, name, options)
 
 
+@pytest.mark.one_arch
 @pytest.mark.parametrize("ranks", (2, 4, 8) if FULL else (2,))
 @pytest.mark.parametrize("test", (_sums, _norms, _products, _experts))
 def test_random_options(test, ranks, pool):  # noqa: F811

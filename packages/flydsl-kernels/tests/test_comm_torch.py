@@ -144,6 +144,7 @@ def _mismatched(rank, ranks):
         shared.all_reduce_(memory[8 * rank : 8 * rank + 16])
 
 
+@pytest.mark.one_arch
 @pytest.mark.parametrize("test", (_functional, _compiled, _symmetric, _mismatched))
 def test_on_two_ranks(test, pool):  # noqa: F811
     pool(2).run(test)
@@ -173,5 +174,6 @@ def _mapped():
         return sorted(line.split()[-1] for line in lines if " rw-s" in line and "torch" not in line)
 
 
+@pytest.mark.one_arch
 def test_symmetric_memory_is_given_back(pool):  # noqa: F811
     pool(2).run(_memory_is_given_back)

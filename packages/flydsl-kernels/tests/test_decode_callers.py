@@ -175,6 +175,7 @@ def schedule(lengths, groups, heads, group, queries, granularity):
     return {name: values.tolist() for name, values in found.items()}
 
 
+@pytest.mark.one_arch
 @pytest.mark.parametrize("seed", range(6))
 def test_the_scheduler_cuts_evenly(seed):
     rng = random.Random(seed)
@@ -206,6 +207,7 @@ def test_the_scheduler_cuts_evenly(seed):
     assert set(found["work"][heads * bins:]) == {heads * total}
 
 
+@pytest.mark.one_arch
 def test_recommended_splits():
     units = target().compute_units
     assert callers.get_recommended_splits(1, 1) == 8 and callers.get_recommended_splits(10 * units, 4) == 4

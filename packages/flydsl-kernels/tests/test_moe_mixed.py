@@ -358,6 +358,7 @@ def test_mixed_products_of_16_bit_activations(a_dtype, b_dtype):
     (dict(gate_mode="gate_only"), "reserved"), (dict(gate_mode="mock_gate_only"), "needs k_batch > 1"),
     (dict(k_batch=3, a_dtype="bf16", b_dtype="bf16"), "cannot be dealt to 3 workgroups"),
     (dict(out_dtype="f8"), "out_dtype must be one of"), (dict(act="relu"), "activation must be one of"),
+    (dict(act="none"), "activation must be one of silu"),
     (dict(k_batch=2, doweight_stage1=True), "leaves routing weights"),
 ])
 def test_unsupported_arguments(change, message):

@@ -145,6 +145,15 @@ def test_large_blocks_of_8_bit_rows(quant):
     assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
 
 
+@pytest.mark.parametrize("inter", [144, 192])
+def test_strips_of_a_wave_share_a_scale_of_blocks(inter):
+    """Unless gate ends inside of the columns that a wave has of up; its blocks of 128 rows then end anywhere."""
+    x, w1, w2, weights, ids, s1, s2, values = draw("fp8_block", 70, 320, inter, 1, 1)
+    arguments = MOE.arguments(x, w1, w2, weights, ids, quant="fp8_block", w1_scale=s1, w2_scale=s2)
+    result, exact = run(*arguments)[0], definition("fp8_block", x, values, weights, ids)
+    assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
+
+
 @flyc.kernel
 def _fp4_kernel(words, scales, out, count: fx.Constexpr, dtype: fx.Constexpr):
     i = fx.thread_idx.x

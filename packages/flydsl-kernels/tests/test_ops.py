@@ -91,6 +91,7 @@ def as_arrays(a):
     return a.numpy() if isinstance(a, torch.Tensor) else a
 
 
+@pytest.mark.one_arch
 @each(HERE)
 def test_numpy_and_torch_alike(op):
     half = {"dtype": "f16"} if "dtype" in inspect.signature(op.sample).parameters else {}
@@ -136,6 +137,7 @@ def turned(t):
     return t.movedim(-1, 0).contiguous().movedim(0, -1) if isinstance(t, torch.Tensor) and t.dim() > 1 else t
 
 
+@pytest.mark.one_arch
 @each(HERE)
 @pytest.mark.parametrize("change", [spread, turned])
 def test_operands_of_any_stride(op, change):
@@ -156,6 +158,7 @@ def test_no_rows(op):
             assert bool((result == 0).all())  # a sum over no rows
 
 
+@pytest.mark.one_arch
 @each([d for d in HERE if len(tensors(sample(d))) > 1])
 def test_operands_on_several_devices(op):
     arguments = list(sample(op))
@@ -165,6 +168,7 @@ def test_operands_on_several_devices(op):
         call(op, arguments)
 
 
+@pytest.mark.one_arch
 @each(HERE)
 def test_a_wrong_dtype_is_refused(op):
     arguments = [a.to(torch.complex64) if i == 0 else a for i, a in enumerate(sample(op))]

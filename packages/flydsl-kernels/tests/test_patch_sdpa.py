@@ -144,8 +144,30 @@ def test_flash_attn_with_kvcache_appends(paged):
             x[b, length : length + 3] = n[b]
     exact, _ = reference.attention(q, k, v, right=0, seqlens_k=lengths + 3)
     assert (out - exact).abs().max() < 2e-3
-    with pytest.raises(NotImplementedError, match="cache_leftpad"):
-        flash_attn_with_kvcache(q, *caches, cache_leftpad=lengths)
+
+
+@pytest.mark.parametrize("entries", [None, [4, 1]])
+def test_caches_that_begin_behind_a_pad(entries):
+    """Rows before the pad are NaN; new rows come at their positions, which count the pad."""
+    q, k, v = bshd(3, 40)
+    new = [random(2, 3, 2, 64, dtype="f16", seed=s) for s in (7, 8)]
+    lengths, pads = torch.tensor([30, 11], dtype=torch.int32), torch.tensor([7, 11], dtype=torch.int32)
+    places = torch.arange(2) if entries is None else torch.tensor(entries)
+    caches = [torch.full((6 if entries else 2, 40, 2, 64), math.nan, dtype=torch.float16) for _ in "kv"]
+    for cache, x in zip(caches, (k, v), strict=True):
+        for b, (pad, length) in enumerate(zip(pads.tolist(), lengths.tolist(), strict=True)):
+            cache[places[b], pad:length] = x[b, pad:length]
+    out, lse = flash_attn_with_kvcache(
+        q, *caches, *new, cache_seqlens=lengths, cache_batch_idx=None if entries is None else places.int(),
+        cache_leftpad=pads, causal=True, window_size=(12, -1), return_softmax_lse=True)
+    for b, (pad, length) in enumerate(zip(pads.tolist(), lengths.tolist(), strict=True)):
+        rows = [torch.cat([x[b : b + 1, pad:length], n[b : b + 1]], 1) for x, n in zip((k, v), new, strict=True)]
+        exact, exact_lse = reference.attention(q[b : b + 1], *rows, right=0, left=12)
+        assert (out[b] - exact[0]).abs().max() < 2e-3 and (lse[b] - exact_lse[0]).abs().max() < 1e-3
+    with pytest.raises(ValueError, match="cache_leftpad must be"):
+        flash_attn_with_kvcache(q, *caches, cache_leftpad=pads[:1])
+    with pytest.raises(ValueError, match="no block_table"):
+        flash_attn_with_kvcache(q, *caches, cache_leftpad=pads, block_table=pads[:, None])
 
 
 def turned(x, cos, sin, places, interleaved):

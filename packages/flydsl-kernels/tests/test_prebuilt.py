@@ -13,6 +13,8 @@ from flydsl.kernels import prebuilt
 from flydsl.kernels.host.models import model
 from flydsl.kernels.target import current_arch
 
+pytestmark = pytest.mark.one_arch
+
 MODEL = model("Llama-3.2-1B")
 OPERATORS = ("softmax", "rmsnorm_fwd")
 # Without `REST` every process that does not find its artifacts fails: there are none in its cache.

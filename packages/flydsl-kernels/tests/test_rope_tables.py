@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from flydsl.kernels.rope import rotary_tables
 
+pytestmark = pytest.mark.one_arch
+
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 64}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 256}

@@ -57,6 +57,95 @@ def test_sums_of_a_workgroup():
     assert (out.double() - exact).abs().max() <= 1e-3
 
 
+@flyc.kernel
+def accesses_kernel(source, address: fx.Int64, out, count: fx.Int32):
+    """Row r of `out` is what the r-th way of reading `source` gives at this thread; `out` was poisoned."""
+    at = fx.thread_idx.x
+    rows = [
+        common.global_load(source, at),
+        common.global_load(common.global_ptr_from_addr(address), at),
+        common.global_load_i32(address, at).bitcast(fx.Float32),
+        common.global_load_i64x2(source, at // 4 * 2).bitcast(fx.Float32)[at % 4],
+        common.load_global_16b(address, at // 4 * 16).bitcast(fx.Float32)[at % 4],
+        common.element_ptr(common.to_llvm_ptr(source), at, fx.Float32).load(),
+    ]
+    for i, value in enumerate(rows):
+        common.global_store(out, value, at + i * count)
+    if at < THREADS // 4:
+        atom = fx.make_copy_atom(fx.UniversalCopy128b(), fx.Float32)
+        register = fx.make_rmem_tensor(4, fx.Float32)
+        chunk = common.copy_load(source, at * 4, atom, register)
+        common.copy_store(out, at * 4 + len(rows) * count, atom, register, chunk)
+
+
+def test_raw_accesses():
+    @flyc.jit
+    def run(source, address: fx.Int64, out, count: fx.Int32):
+        accesses_kernel(source, address, out, count).launch(grid=(1,), block=(THREADS,))
+
+    x, out = random(THREADS), Guarded(7, THREADS)
+    run(x, x.data_ptr(), out.out, THREADS)
+    assert torch.equal(out.check(), x.expand(7, THREADS))
+
+
+@flyc.kernel
+def sums_by_atomics_kernel(source, words, floats, pairs):
+    at = fx.thread_idx.x
+    value = (pointer(source, fx.Float32) + at).load()
+    common.atomic_add(words, 0, fx.Int32(at))
+    common.atomic_add(words, 1, 1, syncscope="workgroup", ordering="acq_rel", alignment=4)
+    common.atomic_add(floats, at % 4, value, ordering=fx.AtomicOrdering.Monotonic)
+    integers = common.create_buffer_resource(words, num_records_bytes=12)
+    before = common.buffer_atomic_add(fx.Int32(1), integers, 8, 0, 0)
+    common.buffer_atomic_add(fx.Int32(1), integers, 12, 0, 0)  # outside: dropped
+    (pointer(words, fx.Int32) + (4 + before)).store(at)
+    common.buffer_atomic_add(value, common.create_buffer_resource(floats, num_records_bytes=32), 16)
+    pair = fx.Vector.from_elements([value, 1.0], fx.Float32).to(fx.Float16)
+    common.buffer_atomic_add(pair, common.create_buffer_resource(pairs, num_records_bytes=4), 0)
+
+
+def test_raw_atomics():
+    @flyc.jit
+    def run(source, words, floats, pairs):
+        sums_by_atomics_kernel(source, words, floats, pairs).launch(grid=(1,), block=(THREADS,))
+
+    x = torch.randint(-8, 9, (THREADS,)).float()
+    words, floats, pairs = torch.zeros(4 + THREADS, dtype=torch.int32), torch.zeros(8), torch.zeros(2).half()
+    run(x, words, floats, pairs)
+    assert words[:4].tolist() == [THREADS * (THREADS - 1) // 2, THREADS, THREADS, 0]
+    assert words[4:].sort().values.tolist() == list(range(THREADS))  # each number came back once
+    assert torch.equal(floats[:4], x.view(-1, 4).sum(0)) and floats[4:].tolist() == [x.sum(), 0, 0, 0]
+    assert pairs.tolist() == [x.sum(), THREADS]
+    for wrong, message in ((dict(dtype_bytes=8), "8 bytes is needed"), (dict(alignment=2), "at a multiple"),
+                           (dict(ordering="sometimes"), "must be one of")):
+        with pytest.raises(ValueError, match=message):
+            common.atomic_add(None, 0, fx.Float32(1.0), **wrong)
+
+
+@flyc.kernel
+def waits_kernel(source, out):
+    at = fx.thread_idx.x
+    lds = Lds().array(fx.Float32, THREADS).ptr
+    value = common.anchor((pointer(source, fx.Float32) + at).load())
+    pair = common.anchor(fx.Vector.from_elements([common.maxnum(value, 0.0), value], fx.Float32))
+    lds_write(lds, at, fx.Vector.from_elements([common.exp2_amdgcn_scalar(pair[0])], fx.Float32))
+    common.barrier(lgkmcnt=0)
+    (pointer(out, fx.Float32) + at).store((lds + (THREADS - 1 - at)).load() + pair[1])
+    common.wait_barrier(0)
+
+
+@needs("gfx942", "gfx950", "gfx1201")  # gfx1250 waits for each kind of access by an instruction of its own
+def test_waits_and_anchors():
+    @flyc.jit
+    def run(source, out):
+        waits_kernel(source, out).launch(grid=(1,), block=(THREADS,))
+
+    x, out = random(THREADS), torch.full((THREADS,), torch.nan)
+    run(x, out)
+    exact = torch.exp2(x.double().clamp(min=0)).flip(0) + x.double()
+    assert (out.double() - exact).abs().max() <= 1e-5
+
+
 def test_index_arithmetic():
     for row in range(40):
         for col in range(0, 128, 16):

@@ -55,6 +55,7 @@ def test_gemm_gradients(layout):
         close(mine, theirs_, 0.02 * theirs_.abs().max().item())
 
 
+@pytest.mark.one_arch
 def test_compiles_without_graph_break():
     x, w, b = leaf(4, 64), leaf(64, seed=1), leaf(64, seed=2)
 
@@ -68,6 +69,7 @@ def test_compiles_without_graph_break():
         close(a, b_, 1e-6)
 
 
+@pytest.mark.one_arch
 def test_short_forms_and_numpy():
     x, w = random(4, 40), random(40, seed=1)
     assert torch.equal(flydsl.rmsnorm(x, w), ops.rmsnorm(x, w))
@@ -104,6 +106,7 @@ def model():
     ).bfloat16()
 
 
+@pytest.mark.one_arch
 @needs(*DENSE_GEMM)
 def test_patch_reports_and_undoes():
     net, x = model(), random(4, 64, dtype="bf16")
@@ -120,6 +123,7 @@ def test_patch_reports_and_undoes():
     assert torch.equal(net(x), expected) and report.patched[0].calls == 1
 
 
+@pytest.mark.one_arch
 def test_patch_falls_back_loudly():
     net = torch.nn.Sequential(torch.nn.LayerNorm(16))
     report = kernels.patch(net)
@@ -135,6 +139,7 @@ def test_patch_falls_back_loudly():
         net(x)
 
 
+@pytest.mark.one_arch
 def test_patched_model_compiles_and_trains():
     net, x = torch.nn.Sequential(torch.nn.LayerNorm(64), torch.nn.Linear(64, 64)).bfloat16(), leaf(8, 64, dtype="bf16")
     expected = gradients(lambda x: net(x).float().pow(2).sum(), x)[0]
@@ -145,6 +150,7 @@ def test_patched_model_compiles_and_trains():
     close(compiled(x.detach()), net(x.detach()), 1e-6)
 
 
+@pytest.mark.one_arch
 def test_patch_reports_other_devices():
     net = torch.nn.Sequential(torch.nn.LayerNorm(16))
     report = kernels.patch(net)
@@ -165,6 +171,7 @@ def test_patch_names_what_the_architecture_lacks(monkeypatch):
     assert "not available on gfx1100" in conv.reason
 
 
+@pytest.mark.one_arch
 @needs(*DENSE_GEMM)
 def test_patch_only():
     report = kernels.patch(model(), only=("Linear",))
@@ -217,6 +224,7 @@ def test_norms_without_weight_or_bias():
     close(ours, gradients(lambda x: F.layer_norm(x, (40,)).pow(3).sum(), x)[0], 1e-4)
 
 
+@pytest.mark.one_arch
 def test_arguments_that_are_no_tensors():
     with pytest.raises(TypeError, match="expected a torch tensor or a NumPy array, got list"):
         ops.softmax([1.0, 2.0])

@@ -35,6 +35,7 @@ def searched(problem, monkeypatch, times, wrong=()):
     return choices, tune.search(problem, current_arch(), Here(), lambda *_: None)
 
 
+@pytest.mark.one_arch
 @needs("gfx942", "gfx950", "gfx120", "gfx1250")
 def test_the_fastest_right_candidate_is_found(monkeypatch):
     problem = tune.Problem("gemm", "bf16 nt", 32, 128, 512)
@@ -46,6 +47,7 @@ def test_the_fastest_right_candidate_is_found(monkeypatch):
         searched(problem, monkeypatch, {}, wrong=(0,))
 
 
+@pytest.mark.one_arch
 @needs("gfx942", "gfx950", "gfx120", "gfx1250")
 def test_a_candidate_is_run_and_compared():
     problem = tune.Problem("gemm", "bf16 nt", 20, 64, 256)
@@ -108,6 +110,7 @@ def test_quantised_experts_are_searched(quant):
         assert (other - exact).abs().max() > moe.tuning.tolerances.get(quant, moe.tolerance) * exact.abs().max()
 
 
+@pytest.mark.one_arch
 @needs("gfx942", "gfx950", "gfx120", "gfx1250")
 def test_mixtures_and_attention_take_what_was_found(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
@@ -128,6 +131,7 @@ def test_mixtures_and_attention_take_what_was_found(tmp_path, monkeypatch):
     tables._table.cache_clear()
 
 
+@pytest.mark.one_arch
 def test_what_was_found_is_taken_for_its_sizes(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
     file = tmp_path / f"gemm-{target().arch}.json"
@@ -151,6 +155,7 @@ def test_what_was_found_is_taken_for_its_sizes(tmp_path, monkeypatch):
     tables._table.cache_clear()
 
 
+@pytest.mark.one_arch
 def test_command_line_errors(capsys):
     for arguments, text in ((["tune", "gemm", "--size", "3x4"], "a size is MxNxK"),
                             (["tune", "norm"], "invalid choice")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
 import shutil
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flydsl.compiler.store import toolchain
 from flydsl.compiler.store.artifact import CompiledArtifact
 from flydsl.compiler.store.cache import JitCacheManager
 from flydsl.compiler.store.disk_cache import DiskCache
@@ -370,3 +372,21 @@ def test_a_full_file_system(program: Path, tmp_path: Path) -> None:
     assert first == kernels and 0 < stored < kernels and second == kernels - stored
     assert done.stderr.count("cannot be written") == 2 and os.strerror(errno.ENOSPC) in done.stderr, done.stderr
     assert DiskCache(copy).verify() == [] and not unfinished(copy)
+
+
+@pytest.mark.parametrize("damage", [
+    b"", b"[", b"[]", b"{}", b'{"stamp": "STAMP"}', b'{"stamp": "STAMP", "digests": ["ab", ""]}',
+    b'{"stamp": "STAMP", "digests": [1, 2]}', b'{"stamp": "STAMP", "digests": 3}', b'{"stamp": "STAMP", "digests": []}',
+    b'{"stamp": "other", "digests": ["", ""]}', b"\xff\xfe",
+])
+def test_a_damaged_memory_of_the_sources_is_made_again(
+    damage: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLYDSL_RUNTIME_CACHE_DIR", str(tmp_path))
+    found = toolchain.source_digests.__wrapped__("flydsl.layout")
+    assert all(len(digest) == 64 for digest in found)
+    (memo,) = tmp_path.glob("sources-*.json")
+    kept = memo.read_bytes()
+    memo.write_bytes(damage.replace(b"STAMP", json.loads(kept)["stamp"].encode()))
+    assert toolchain.source_digests.__wrapped__("flydsl.layout") == found
+    assert memo.read_bytes() == kept

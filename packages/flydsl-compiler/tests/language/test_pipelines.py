@@ -78,10 +78,12 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
 
         return copy
 
-    def tensor(tile, stage):
+    def tensor(tile, stage, piece=0, rows=32):
+        """The whole tile, or a piece of some rows."""
         atom = fx.rocdl.make_tdm_atom(rows_by_16, (None, None), (16,), num_warps=waves)
-        target = fx.make_view(place(stage), fx.make_layout((32, 16), (16, 1)))
-        fx.copy_atom_call(atom, fx.flat_divide(rows_by_16, (32, 16))[None, None, tile, 0], target)
+        target = fx.make_view(place(stage) + piece * rows * 16, fx.make_layout((rows, 16), (16, 1)))
+        source = fx.flat_divide(rows_by_16, (rows, 16))[None, None, tile * (32 // rows) + piece, 0]
+        fx.copy_atom_call(atom, source, target)
 
     rows_by_16 = fx.make_view(fx.get_iter(X), fx.make_layout((64 * 32, 16), (16, 1)))
     waves = 1 if fx.const_expr(mode == "specialised") else THREADS // 32
@@ -99,6 +101,8 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
         producers = (fx.Direct(asynchronous((0, 1)), early=True), fx.Direct(asynchronous((1, 2))))
     elif fx.const_expr(kind == "early"):
         producers = (fx.Direct(direct((0, 1)), early=True), fx.Direct(direct((1, 2))))
+    elif fx.const_expr(kind == "tensor pieces"):
+        producers = fx.TensorMove(lambda tile, stage, piece: tensor(tile, stage, piece, 16), pieces=2)
     else:
         producers = fx.TensorMove(tensor)
     groups = fx.WaveGroups(2) if fx.const_expr(mode == "turns") else None
@@ -109,10 +113,10 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
     total, history = fx.Float32(0.0), {"last": [fx.Float32(0.0), fx.Int32(0)]}
     for step in fx.pipeline_range(pipeline):
         tile = fx.make_view(place(step.stage), fx.make_layout(WIDTH, 1))
-        if fx.const_expr(kind == "pieces"):
+        if fx.const_expr(kind.endswith("pieces")):
             step.start(1)
         mirrored, own = tile[WIDTH - 1 - t], tile[t]
-        if fx.const_expr(kind == "pieces" and bound != "one piece"):
+        if fx.const_expr(kind.endswith("pieces") and bound != "one piece"):
             step.start(0)
         if fx.const_expr(mode == "turns"):
             with step.turn():
@@ -120,7 +124,11 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
         else:
             if fx.const_expr(mode == "advance"):
                 step.advance()
+            if fx.const_expr(mode in ("arrive", "arrive alone")):
+                step.arrive()
             total = total + mirrored * (step.tile + 1).to(fx.Float32) + own
+            if fx.const_expr(mode == "arrive"):
+                step.advance()
         history = {"last": [own, step.tile]}
     if fx.const_expr(mode == "specialised"):
         if fx.wave_index() != 3:
@@ -249,7 +257,7 @@ def test_named_barriers(device: Any) -> None:
 def kinds(arch: str) -> list[str]:
     direct = ["direct", "early", "pieces"] if arch.startswith("gfx9") else []
     if arch == "gfx1250":
-        direct = ["tensor", "async", "early async"]
+        direct = ["tensor", "tensor pieces", "async", "early async"]
     return ["staged", "reach", *direct]
 
 
@@ -267,6 +275,7 @@ def test_sum_of_tiles(device: Any, kind: str, bound: str) -> None:
         pytest.skip("a rolled pipeline has one set of registers")
     modes = ["plain", "advance"] + (["turns", "specialised"] if kind in ("direct", "tensor") else [])
     modes += ["turns"] if kind == "async" else []
+    modes += ["arrive", "arrive alone"] if ARCH.startswith("gfx12") else []
     several = (1, 2, 3) if kind in ("staged", "reach") else (2, 3, 4)
     for stages in several[1:2] if bound.startswith("rolled") else several:
         for mode in modes:
@@ -280,6 +289,13 @@ def test_sum_of_tiles(device: Any, kind: str, bound: str) -> None:
                     lanes = 64 if ARCH.startswith("gfx9") else 32
                     kept = np.arange(THREADS) // lanes != 3
                 np.testing.assert_array_equal(y[kept], exact[kept], f"{stages} stages, {tiles} tiles, {mode}")
+
+
+@pytest.mark.skipif(not ARCH.startswith("gfx9"), reason="a barrier of gfx12 has two halves")
+def test_a_whole_barrier_has_no_halves(device: Any) -> None:
+    x, y = np.ones((64, WIDTH), np.float32), np.zeros(THREADS, np.float32)
+    with pytest.raises(ValueError, match="split barrier"):
+        add_tiles(x, y, 5, ("staged", 2, 5, "static", "arrive"))
 
 
 @pytest.mark.skipif(not ARCH.startswith("gfx9"), reason="Direct is of gfx9")

@@ -321,6 +321,30 @@ def test_lds_forms(sim, build_dir, arch):
         assert out[n, :SIZE].tobytes() == bytes(w.lds), (case.text, hex(mask))
 
 
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201", "gfx1250"])
+def test_the_result_of_a_read_may_replace_its_address(sim, build_dir, arch):
+    """The address is the k-th register of the result, in reads of four dwords and of two pairs."""
+    gfx12 = arch.startswith("gfx12")
+    write, *reads = (["ds_store_b32", "ds_load_b128", "ds_load_2addr_b64"] if gfx12 else
+                     ["ds_write_b32", "ds_read_b128", "ds_read2_b64"])
+    code = f"  {write} v0, v8\n  v_and_b32 v1, 0x1c, v0\n  v_lshlrev_b32 v1, 2, v1\n{wait_all(arch)}"
+    for n, (k, (read, pair)) in enumerate((k, form) for form in zip(reads, ("", " offset0:0 offset1:1"), strict=True)
+                                          for k in range(4)):
+        first = 20 + 4 * n
+        code += f"  v_mov_b32 v{first + k}, v1\n  {read} {v(first, 16)}, v{first + k}{pair}\n"
+    wave = 32 if gfx12 else 64
+    text = module_text(arch, [Program("beside", code + wait_all(arch), 1, 20, 32)], wave)
+    text = text.replace("group_segment_fixed_size: 0", "group_segment_fixed_size: 256")
+    more = "\n  .amdhsa_group_segment_fixed_size 256\n.end_amdhsa_kernel"
+    sim.set_arch(arch)
+    module = sim.load(assemble(text.replace("\n.end_amdhsa_kernel", more), arch, build_dir))
+    words, out = np.arange(64, dtype=np.uint32)[None] * 5 + 7, np.zeros((32, 64), np.uint32)
+    sim.launch(sim.function(module, "beside"), (1,), (wave,), [words, out])
+    want = np.array([words[0, np.arange(wave) % 8 * 4 + j] for j in range(4)])
+    for n in range(8):
+        np.testing.assert_array_equal(out[4 * n : 4 * n + 4, :wave], want)
+
+
 def test_loads_to_lds_of_gfx90a(sim, build_dir):
     """`global_load_dword ... lds`: the modifier of gfx90a, which its successors have in the name."""
     code = """  v_lshlrev_b32 v1, 2, v0

@@ -117,6 +117,17 @@ def test_waves_of_higher_priority_issue_first(sim, build_dir):
     assert clocks[1] < 0.75 * clocks[0]
 
 
+@pytest.mark.parametrize("arch", sorted(UNITS))
+def test_a_slot_issues_one_instruction_of_a_kind(sim, build_dir, arch):
+    """Four waves on each SIMD that are ready at once and have scalar arithmetic alone: those that lose a turn do not
+    catch up in a slot that another has taken."""
+    bench = Bench(sim, arch, [Program("slots", loop("  s_add_u32 s24, s24, 7\n" * 50, 4), 1, 2, 1)], build_dir)
+    p = selected(sim, None, 0, 400000, lambda: run_waves(sim, bench, "slots", 16 * UNITS[arch]))
+    slots = [(simd, start) for inst, _, _, simd, start, *_ in p["events"]
+             if p["event_text"][str(inst)].startswith(("s_add_u32 s24", "s_add_co_u32 s24"))]
+    assert len(slots) == 16 * 4 * 50 and len(set(slots)) == len(slots)
+
+
 def wait_clocks(sim, build_dir, arch, operation, wait):
     """Estimated stall of the named wait after one operation of a single wave."""
     code = f"  v_lshlrev_b32 v9, 2, v8\n{operation}\n  {wait}\n"
@@ -338,6 +349,17 @@ def test_the_worst_pattern_of_an_access_is_kept(sim, build_dir):
     assert pattern["phases"] == [list(range(32)), list(range(32, 64))]
     (p,) = profiled(sim, COUNTERS, lambda: bench.run("read", (8 * np.arange(64)).astype(np.uint32)[None]))
     assert not any("lds_pattern" in i for i in p["instructions"])
+
+
+def test_of_equally_bad_patterns_the_first_of_the_grid_is_kept(sim, build_dir):
+    """Each work-group has another order of the same places; threads take work-groups as they come."""
+    code = ("  s_and_b32 s21, s2, 31\n  s_lshl_b32 s21, s21, 5\n  v_lshlrev_b32 v9, 3, v0\n  v_xor_b32 v9, s21, v9\n"
+            "  ds_read_b32 v2, v9\n  s_waitcnt lgkmcnt(0)")
+    bench = Bench(sim, "gfx942", [Program("order", code, 1, 2, 1)], build_dir)
+    for _ in range(20):
+        (p,) = profiled(sim, COUNTERS, lambda: run_waves(sim, bench, "order", 300))
+        (read,) = [i for i in p["instructions"] if i.get("space") == "lds"]
+        assert read["lds_degree"] > 1 and read["lds_pattern"]["address"] == (32 * np.arange(64)).tolist()
 
 
 def test_floating_point_operations_of_lanes(sim, build_dir):

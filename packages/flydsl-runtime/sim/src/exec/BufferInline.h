@@ -123,6 +123,10 @@ public:
   }
 
   const Resource &resource() const { return r; }
+  uint32_t scalarOffset() const { return soffset; }
+  uint32_t constant() const { return imm; }
+  /// The offset of each lane, or null.
+  const uint32_t *offsets() const { return offset; }
   /// True for a plain range of bytes: offsets count from its base, and each dword is checked against its size.
   bool plainRange() const {
     return !r.swizzle && !r.addTid && !r.stride && !idxen && (!r.rdna || r.oobSelect == 3);

@@ -21,10 +21,8 @@ template <class F> inline void forActive(const Wave &w, F f) {
 
 void read(Wave &w, const Inst &i) {
   MemShape s = shapeOf(i.def->aux);
-  uint32_t addr[kRow];
-  // Addresses first: the destination may overlap the address register.
-  memcpy(addr, row(w, i.src[0]), sizeof addr);
-  uint32_t *d = row(w, i.dst);
+  uint32_t *d = row(w, i.dst), copy[kRow];
+  const uint32_t *addr = addressesBeside(d, (s.bytes + 3u) / 4, row(w, i.src[0]), copy);
   auto offset = static_cast<uint32_t>(i.imm);
   if (readWhole(w, addr, offset, s.bytes, d))
     return;
@@ -52,9 +50,8 @@ void write(Wave &w, const Inst &i) {
 /// read2/write2: aux is the element size, with the 64-element stride in bit 8.
 void read2(Wave &w, const Inst &i) {
   unsigned bytes = i.def->aux & 0xff, unit = bytes * (i.def->aux & 0x100 ? 64 : 1);
-  uint32_t addr[kRow];
-  memcpy(addr, row(w, i.src[0]), sizeof addr);
-  uint32_t *d = row(w, i.dst);
+  uint32_t *d = row(w, i.dst), copy[kRow];
+  const uint32_t *addr = addressesBeside(d, bytes / 2, row(w, i.src[0]), copy);
   const uint32_t offsets[2] = {static_cast<uint32_t>(i.imm) * unit, i.offset2 * unit};
   if (readWholeTwice(w, addr, offsets, bytes, d))
     return;

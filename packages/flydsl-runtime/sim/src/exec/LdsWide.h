@@ -21,6 +21,15 @@ inline bool allInLds(const Wave &w, const uint32_t *addr, uint32_t offset, unsig
   return uint64_t(largest) + offset + bytes <= w.wg->ldsSize;
 }
 
+/// The addresses in the row `addr`, in a copy if it is one of the `rows` rows of `d`, which are written lane by lane.
+/// (Not in a copy always: whoever reads that at once, in wider vectors than it was written, waits for the stores.)
+inline const uint32_t *addressesBeside(const uint32_t *d, unsigned rows, const uint32_t *addr, uint32_t (&copy)[kRow]) {
+  if (addr < d || addr >= d + rows * kRow)
+    return addr;
+  memcpy(copy, addr, sizeof copy);
+  return copy;
+}
+
 /// Reads `bytes`, a number of dwords up to 4, of each lane from the LDS at addr[lane] + offset into rows
 /// of `d`. False, with nothing done, if a lane is not active or not in the LDS. `addr` must not overlap `d`.
 inline bool readWhole(const Wave &w, const uint32_t *addr, uint32_t offset, unsigned bytes, uint32_t *d) {

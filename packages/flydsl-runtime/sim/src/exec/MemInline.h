@@ -42,23 +42,30 @@ constexpr unsigned kPart = 16;
 /// Bounds of the addresses of all lanes. Bit b of the result: lane i of part b is at the part's
 /// first address + i*bytes.
 inline unsigned scan(const uint64_t *addr, unsigned lanes, unsigned bytes, uint64_t &lo, uint64_t &hi) {
-  uint64_t low = addr[0], high = addr[0];
+  typedef uint64_t Four __attribute__((vector_size(4 * sizeof(uint64_t))));
+  Four low = {addr[0], addr[0], addr[0], addr[0]}, high = low;
   unsigned dense = 0;
   for (unsigned b = 0; b < lanes / kPart; ++b, addr += kPart) {
     if (isDense<kPart>(addr, bytes)) {
       const uint64_t base = addr[0], last = base + uint64_t(kPart - 1) * bytes;
       dense |= 1u << b;
-      low = base < low ? base : low;
-      high = last > high ? last : high;
+      low[0] = base < low[0] ? base : low[0];
+      high[0] = last > high[0] ? last : high[0];
       continue;
     }
-    for (unsigned i = 0; i < kPart; ++i) {
-      low = addr[i] < low ? addr[i] : low;
-      high = addr[i] > high ? addr[i] : high;
+    for (unsigned i = 0; i < kPart; i += 4) {
+      Four at;
+      memcpy(&at, addr + i, sizeof at);
+      low = at < low ? at : low;
+      high = at > high ? at : high;
     }
   }
-  lo = low;
-  hi = high;
+  lo = low[0];
+  hi = high[0];
+  for (unsigned i = 1; i < 4; ++i) {
+    lo = low[i] < lo ? low[i] : lo;
+    hi = high[i] > hi ? high[i] : hi;
+  }
   return dense;
 }
 

@@ -223,6 +223,23 @@ LdsPhases ldsPhases(const InstInfo &info, const ArchInfo &arch, unsigned lanes) 
   return out;
 }
 
+bool LanePattern::matches(uint64_t active, const uint32_t *offsets, unsigned blocks) const {
+  if (lanes != active || !active)
+    return false;
+  const uint32_t start = offsets[0], *kept = relative;
+  uint32_t different = 0;
+  for (unsigned b = 0; b < blocks; ++b, offsets += kBlock, kept += kBlock)
+    for (unsigned l = 0; l < kBlock; ++l)
+      different |= (offsets[l] - start) ^ kept[l];
+  return !different;
+}
+
+void LanePattern::keep(uint64_t active, const uint32_t *offsets, unsigned blocks) {
+  lanes = active;
+  for (unsigned l = 0; l < blocks * kBlock; ++l)
+    relative[l] = offsets[l] - offsets[0];
+}
+
 LdsCost LdsCosts::find(size_t index, Wave &w, const Inst &inst, const InstInfo &info) {
   if (!memos[index])
     memos[index] = std::make_unique<Memo>();
@@ -230,22 +247,17 @@ LdsCost LdsCosts::find(size_t index, Wave &w, const Inst &inst, const InstInfo &
   // The offsets of the instruction, also the second of a pair, are the same each time.
   static constexpr uint32_t kZeros[kRow] = {};
   const uint32_t *base = inst.src[0] ? row(w, inst.src[0]) : kZeros;
-  uint32_t start = base[0], different = 0;
-  uint64_t active = w.exec() & w.fullMask;
-  for (unsigned l = 0; l < kRow; ++l)
-    different |= l < w.lanes ? (base[l] - start) ^ m.relative[l] : 0;
-  if (m.valid && !different && m.lanes == active && m.low == (start & 3))
+  const uint64_t active = w.exec();
+  if (m.low == (base[0] & 3) && m.pattern.matches(active, base, w.blocks))
     return m.cost;
-  for (unsigned l = 0; l < w.lanes; ++l)
-    m.relative[l] = base[l] - start;
-  m.lanes = active;
-  m.low = start & 3;
+  m.pattern.keep(active, base, w.blocks);
+  m.low = base[0] & 3;
   MemoryAccess access;
   describeAccess(w, inst, info, access);
   m.cost = ldsCost(access, info, *w.program->arch, w.lanes);
-  m.valid = true;
   if (m.cost.degree > m.worst.degree) {
     m.worst.degree = m.cost.degree;
+    m.worst.group = group;
     m.worst.lanes = access.lanes;
     for (unsigned l = 0; l < w.lanes; ++l)
       m.worst.address[l] = static_cast<uint32_t>(access.addr[0][l]);

@@ -54,8 +54,21 @@ LdsPhases ldsPhases(const InstInfo &info, const ArchInfo &arch, unsigned lanes);
 /// Addresses of one access, for a picture of its conflicts.
 struct LdsPattern {
   unsigned degree = 0;
+  uint64_t group = 0; ///< the work-groups that had it first
   uint64_t lanes = 0;
   uint32_t address[kRow]; ///< of each lane; of a pair the first
+};
+
+/// Which lanes are active, and how far their offsets are from that of the first lane.
+class LanePattern {
+public:
+  /// True if a wave of `blocks` blocks of lanes, of which `active` are active, has the pattern that was kept.
+  bool matches(uint64_t active, const uint32_t *offsets, unsigned blocks) const;
+  void keep(uint64_t active, const uint32_t *offsets, unsigned blocks);
+
+private:
+  uint64_t lanes = 0; ///< 0: none was kept
+  uint32_t relative[kRow];
 };
 
 /// The cost of the LDS instructions of a program. A pattern of addresses costs the same
@@ -63,6 +76,8 @@ struct LdsPattern {
 class LdsCosts {
 public:
   explicit LdsCosts(size_t instructions) : memos(instructions) {}
+  /// What follows is of the work-groups with this number.
+  void begin(uint64_t number) { group = number; }
   /// `index`: number of the LDS instruction `inst` that `wave` is about to run.
   LdsCost find(size_t index, Wave &wave, const Inst &inst, const InstInfo &info);
   /// The worst pattern that the instruction had, or null.
@@ -70,13 +85,13 @@ public:
 
 private:
   struct Memo {
-    uint64_t lanes = 0;
-    uint32_t low, relative[kRow];
+    LanePattern pattern;
+    uint32_t low = 0; ///< position in its dword of the first lane's address
     LdsCost cost;
     LdsPattern worst;
-    bool valid = false;
   };
   std::vector<std::unique_ptr<Memo>> memos;
+  uint64_t group = 0;
 };
 
 } // namespace flysim

@@ -20,23 +20,23 @@ DieCaches::DieCaches(unsigned dies, uint64_t bytes, uint64_t resident,
     caches.emplace_back(bytes);
 }
 
-void DieCaches::add(uint64_t group, const std::vector<LineMove> &moves) {
+void DieCaches::add(uint64_t group, const std::vector<LineMove> &added) {
   if (group / resident != batch || lines >= kMostHeld) {
     flush();
     batch = group / resident;
   }
-  for (const LineMove &m : moves)
+  for (const LineMove &m : added)
     lines += m.count;
   if (held.empty() || held.back().group != group)
-    held.push_back({group, moves});
-  else
-    held.back().moves.insert(held.back().moves.end(), moves.begin(), moves.end());
+    held.push_back({group, moves.size(), moves.size()});
+  moves.insert(moves.end(), added.begin(), added.end());
+  held.back().end = moves.size();
 }
 
 void DieCaches::turn(Held &h) {
   SharedCache &cache = caches[h.group % caches.size()];
-  for (unsigned left = kTurn; left && h.next < h.moves.size();) {
-    const LineMove &m = h.moves[h.next];
+  for (unsigned left = kTurn; left && h.next < h.end;) {
+    const LineMove &m = moves[h.next];
     const unsigned count = std::min<unsigned>(left, m.count - h.done);
     if (unsigned absent = cache.touch(m, h.done, count))
       missed(m, absent);
@@ -53,9 +53,9 @@ void DieCaches::flush() {
   while (!held.empty()) {
     for (Held &h : held)
       turn(h);
-    held.erase(std::remove_if(held.begin(), held.end(), [](const Held &h) { return h.next == h.moves.size(); }),
-               held.end());
+    held.erase(std::remove_if(held.begin(), held.end(), [](const Held &h) { return h.next == h.end; }), held.end());
   }
+  moves.clear();
   lines = 0;
 }
 

@@ -31,9 +31,8 @@ private:
   /// What is held of a work-group.
   struct Held {
     uint64_t group;
-    std::vector<LineMove> moves;
-    size_t next = 0;   ///< the first that is not done
-    unsigned done = 0; ///< lines of it that are
+    size_t next, end;  ///< its moves that are not done
+    unsigned done = 0; ///< lines of the first of them that are
   };
   void turn(Held &h);
 
@@ -41,6 +40,7 @@ private:
   std::function<void(const LineMove &, unsigned)> missed;
   const uint64_t resident;
   std::vector<Held> held; ///< of work-groups that run side by side
+  std::vector<LineMove> moves; ///< theirs, one work-group after the other
   uint64_t batch = 0;     ///< which `resident` work-groups of the grid these are
   size_t lines = 0;       ///< of all that is held
 };

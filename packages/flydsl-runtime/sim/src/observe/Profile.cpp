@@ -2,9 +2,9 @@
 
 #include "observe/Profile.h"
 
-#include "exec/MemInline.h"
 #include "loader/SourceLines.h"
 #include "observe/Access.h"
+#include "observe/Lines.h"
 #include "observe/TimingTable.h"
 #include "observe/Traffic.h"
 
@@ -75,7 +75,7 @@ class ProfileGroup final : public GroupObserver {
 public:
   explicit ProfileGroup(Shared &shared)
       : shared(shared), arch(*shared.profile.arch), infos(shared.profile.infos),
-        l1(timingTable(arch).l1Bytes), ldsCosts(infos.size()) {
+        l1(timingTable(arch).l1Bytes), ldsCosts(infos.size()), linePatterns(infos.size()), lines(shared.arrays) {
     counters.resize(infos.size());
     counted.resize(infos.size());
     for (size_t i = 0; i < infos.size(); ++i) {
@@ -100,7 +100,8 @@ public:
       if (!worst || worst->degree < 2)
         continue;
       LdsPattern &kept = shared.profile.ldsPatterns[i];
-      if (worst->degree > kept.degree)
+      // Of equals the first one of the grid, whichever thread ran it.
+      if (worst->degree > kept.degree || (worst->degree == kept.degree && worst->group < kept.group))
         kept = *worst;
     }
     for (const auto &[inst, again] : rereads)
@@ -115,6 +116,7 @@ public:
     linear = linear * wg.clusterSize + slot;
     if (slot == 0) {
       l1.clear();
+      ldsCosts.begin(linear);
       pages.clear();
       moves.clear();
       nextDrain = kManyMoves;
@@ -152,7 +154,7 @@ public:
   }
 
   void instruction(Wave &w, const Inst &inst) override {
-    size_t index = static_cast<size_t>(&inst - w.program->insts.data());
+    size_t index = w.pc - 1;
     const InstInfo &info = infos[index];
     running = size_t(w.wg->clusterIndex) * waves + w.id;
     // A split barrier's wait is tried again until it completes: one instruction.
@@ -203,8 +205,9 @@ private:
       op.cost = clip(cost.cycles);
       return;
     }
-    if (info.space == MemSpace::Global && !w.scratchPerLane && denseBlocks(w, inst, info.bytes, blocks)) {
-      denseAccess(w.blocks, index, info, c, op);
+    if (linePatterns.find(index, w, inst, info, lines)) {
+      c.bytes += uint64_t(w.lanes) * info.bytes;
+      moveLines(w.lanes * info.bytes, index, info, c, op);
       return;
     }
     if (!describeAccess(w, inst, info, access))
@@ -215,28 +218,11 @@ private:
       return;
     if (info.space == MemSpace::Flat)
       active -= flatLds(w, info, c);
-    lineCount = 0, behindLines = 0;
+    lines.clear();
     if (w.scratchPerLane)
       collectScratch(w, access);
-    collectLines(access);
+    lines.add(access);
     moveLines(active * access.bytes, index, info, c, op);
-  }
-
-  /// A global access of all lanes, those of a block side by side from `blocks` on.
-  void denseAccess(unsigned count, size_t index, const InstInfo &info, InstCounters &c, TraceOp &op) {
-    const unsigned blockBytes = kBlock * info.bytes;
-    c.bytes += count * blockBytes;
-    lineCount = 0, behindLines = 0;
-    uint64_t from = blocks[0], to = from + blockBytes;
-    if (count > 1 && blocks[1] == to) {
-      to += blockBytes;
-    } else if (count > 1) {
-      stretch(from, to);
-      from = blocks[1];
-      to = from + blockBytes;
-    }
-    stretch(from, to);
-    moveLines(count * blockBytes, index, info, c, op);
   }
 
   /// Moves the lines of an access of `bytes` by all lanes.
@@ -246,28 +232,35 @@ private:
     op.cost = clip(std::max(1u, bytes / 64));
     if (!bytes)
       return;
-    c.lines += lineCount;
-    op.cost = std::max(op.cost, clip(lineCount));
+    c.lines += lines.size();
+    op.cost = std::max(op.cost, clip(lines.size()));
+    LineMove run = noMove(index, info);
     unsigned l2 = 0;
-    for (unsigned k = 0; k < lineCount; ++k) {
-      if (info.load && l1.touch(pages.renumber(lines[k])))
+    for (unsigned k = 0; k < lines.size(); ++k) {
+      if (info.load && l1.touch(pages.renumber(lines.line(k))))
         continue;
       // Loads fill whole lines; stores and atomics go through to L2 in sectors.
-      unsigned sectors = info.load ? 15u : sectorsOf[k];
-      l2 += move(lines[k], sectors, index, info);
+      l2 += move(lines.line(k), info.load ? 15u : lines.sectors(k), run);
     }
-    moved(l2, c, op);
+    moved(run, l2, c, op);
   }
 
-  unsigned move(uint64_t line, unsigned sectors, size_t index, const InstInfo &info) {
-    const auto inst = static_cast<uint32_t>(index);
-    if (moves.empty() || line % kPageLines == 0 || line != moves.back().line + moves.back().count ||
-        moves.back().sectors != sectors || moves.back().inst != inst)
-      moves.push_back({line, inst, 1, static_cast<uint8_t>(sectors), !info.load});
-    else
-      ++moves.back().count;
+  /// What an instruction moves, before its first line.
+  static LineMove noMove(size_t index, const InstInfo &info) {
+    return {0, static_cast<uint32_t>(index), 0, 0, !info.load};
+  }
+  /// Moves sectors of a line, together with those of `run` if they go on there; how many.
+  unsigned move(uint64_t line, unsigned sectors, LineMove &run) {
+    if (line % kPageLines == 0 || line != run.line + run.count || sectors != run.sectors) {
+      if (run.count)
+        moves.push_back(run);
+      run.line = line;
+      run.count = 0;
+      run.sectors = static_cast<uint8_t>(sectors);
+    }
+    ++run.count;
     if (recording)
-      noteReuse(line, kBits[sectors] * kSectorBytes, inst, info.load);
+      noteReuse(line, kBits[sectors] * kSectorBytes, run.inst, !run.write);
     return kBits[sectors];
   }
   /// How much the work-group moved since it touched this line. Here waves run one after the other for long
@@ -290,7 +283,10 @@ private:
     c.bytes += bytes;
     c.distance += double(distance) * bytes;
   }
-  void moved(uint64_t l2, InstCounters &c, TraceOp &op) {
+  /// The instruction has moved all: `l2` sectors, the last of them in `run`.
+  void moved(const LineMove &run, uint64_t l2, InstCounters &c, TraceOp &op) {
+    if (run.count)
+      moves.push_back(run);
     op.l2Bytes32 = clip(l2);
     c.l2Bytes += l2 * kSectorBytes;
     if (moves.size() < nextDrain)
@@ -302,10 +298,11 @@ private:
   /// A tensor move goes between L2 and LDS, past L1.
   void tensorMove(Wave &w, const Inst &inst, size_t index, const InstInfo &info, InstCounters &c,
                   TraceOp &op) {
-    uint64_t ldsBytes = describeTensor(w, inst, runs), l2 = 0;
+    uint64_t ldsBytes = describeTensor(w, inst, stretches), l2 = 0;
+    LineMove run = noMove(index, info);
     c.ldsBytes += ldsBytes;
     op.cost = clip((ldsBytes + ldsBytesPerClk - 1) / ldsBytesPerClk);
-    for (Run r : runs) {
+    for (Run r : stretches) {
       c.bytes += r.bytes;
       r.from = shared.arrays.place(r.from);
       uint64_t last = r.from + r.bytes - 1;
@@ -314,10 +311,10 @@ private:
         unsigned to = line == last / kLineBytes ? unsigned(last % kLineBytes / kSectorBytes) : 3;
         unsigned sectors = (2u << to) - (1u << from);
         ++c.lines;
-        l2 += move(line, sectors, index, info);
+        l2 += move(line, sectors, run);
       }
     }
-    moved(l2, c, op);
+    moved(run, l2, c, op);
   }
 
   /// Takes the lanes out of the access whose flat address lies in the LDS.
@@ -352,66 +349,11 @@ private:
       uint64_t lane = at / w.scratchPerLane, offset = at % w.scratchPerLane;
       for (uint64_t k = offset / 4; k <= (offset + a.bytes - 1) / 4; ++k) {
         uint64_t sector = (kBase + 4 * (place * dwords + k * w.lanes + lane)) / kSectorBytes;
-        addSectors(sector / kSectorsOfLine, 1u << sector % kSectorsOfLine);
+        lines.addSectors(sector / kSectorsOfLine, 1u << sector % kSectorsOfLine);
       }
     }
   }
 
-  /// Adds the distinct lines of an access and, per line, its sectors, in the order of the lanes.
-  void collectLines(const MemoryAccess &a) {
-    uint64_t from = 0, to = 0; // neighbouring lanes mostly touch one stretch
-    auto extend = [&](uint64_t at, uint64_t bytes) {
-      if (at != to || at == from) {
-        stretch(from, to);
-        from = at;
-      }
-      to = at + bytes;
-    };
-    for (unsigned first = 0; first < kRow; first += kBlock) {
-      auto lanes = static_cast<uint32_t>(a.lanes >> first);
-      const uint64_t *addr = a.addr[0] + first;
-      if (lanes == ~0u && isDense<kBlock>(addr, a.bytes)) {
-        extend(addr[0], uint64_t(kBlock) * a.bytes);
-        continue;
-      }
-      for (; lanes; lanes &= lanes - 1)
-        extend(addr[__builtin_ctz(lanes)], a.bytes);
-    }
-    stretch(from, to);
-  }
-  /// Adds the sectors of [from, to), at their places.
-  void stretch(uint64_t from, uint64_t to) {
-    while (from < to) {
-      // Part by part, if it spans arrays that lie side by side here.
-      if (!part.has(from))
-        part = shared.arrays.partAround(from);
-      uint64_t end = std::min(to, part.end);
-      uint64_t first = (from + part.shift) / kSectorBytes, last = (end - 1 + part.shift) / kSectorBytes;
-      uint64_t line = first / kSectorsOfLine, lastLine = last / kSectorsOfLine;
-      constexpr unsigned kAll = (1u << kSectorsOfLine) - 1;
-      unsigned sectors = kAll << first % kSectorsOfLine & kAll;
-      for (; line < lastLine; ++line, sectors = kAll)
-        addSectors(line, sectors);
-      addSectors(line, sectors & kAll >> (kSectorsOfLine - 1 - last % kSectorsOfLine));
-      from = end;
-    }
-  }
-  void addSectors(uint64_t line, unsigned sectors) {
-    // Lanes mostly go on to lines behind all others, or share the line found last.
-    if (line < behindLines)
-      for (unsigned k = lineCount; k-- > 0;)
-        if (lines[k] == line) {
-          sectorsOf[k] |= sectors;
-          return;
-        }
-    if (lineCount == kMaxLines)
-      return;
-    behindLines = std::max(behindLines, line + 1);
-    lines[lineCount] = line;
-    sectorsOf[lineCount++] = sectors;
-  }
-
-  static constexpr unsigned kMaxLines = 256; // 64 lanes of 64 bytes, at any alignment
   Shared &shared;
   const ArchInfo &arch;
   const std::vector<InstInfo> &infos;
@@ -419,18 +361,17 @@ private:
   Tally counted;
   L1Cache l1;
   LdsCosts ldsCosts;
+  LinePatterns linePatterns;
   MemoryAccess access;
-  uint64_t blocks[kRow / kBlock];
-  std::vector<Run> runs;
+  Lines lines; ///< of an access
+  std::vector<Run> stretches; ///< of a tensor move
   /// Moves of the work-groups that run here, and how many are worth an attempt to drain them.
   std::vector<LineMove> moves;
   static constexpr size_t kManyMoves = 1 << 14;
   size_t nextDrain = kManyMoves;
   uint64_t cluster = 0; ///< number of these work-groups
   PageNumbers pages;    ///< of these work-groups
-  HostArrays::Part part; ///< the one that was accessed last
-  uint64_t lines[kMaxLines], behindLines = 0; ///< the lines of an access, and the first behind them
-  unsigned sectorsOf[kMaxLines], lineCount = 0, ldsBytesPerClk = 128, waves = 0;
+  unsigned ldsBytesPerClk = 128, waves = 0;
   std::vector<size_t> last; ///< number of the last instruction of each wave
   bool recording = false;
   size_t recorded = 0;

@@ -229,11 +229,10 @@ private:
     default:
       break;
     }
+    // A wave that lost its turn to others asks for the first slot behind all of theirs.
+    if (occupiesSlot(info.unit))
+      need(slotFree[w.simd][category(info.unit)], Stall::Issue);
     a.at = align(a.at, w.simd);
-    if (occupiesSlot(info.unit) && lastIssue[w.simd][category(info.unit)] == a.at + 1) {
-      a.at += t.turn;
-      a.cause = Stall::Issue;
-    }
     return a;
   }
 
@@ -401,7 +400,7 @@ private:
     w.readyCause = Stall::None;
     w.ready = at + t.turn;
     if (occupiesSlot(info.unit))
-      lastIssue[w.simd][category(info.unit)] = at + 1;
+      slotFree[w.simd][category(info.unit)] = at + t.turn;
     switch (info.unit) {
     case Unit::Valu:
     case Unit::Trans:
@@ -506,7 +505,8 @@ private:
   std::priority_queue<Candidate> queue;
   unsigned nextGroup = 0, nextSimd = 0;
   uint64_t valuFree[kMaxSimds] = {}, transFree[kMaxSimds] = {}, matrixFree[kMaxSimds] = {};
-  uint64_t lastIssue[kMaxSimds][static_cast<unsigned>(Unit::Count)] = {};
+  /// The first issue slot that is not taken, of each category of instructions.
+  uint64_t slotFree[kMaxSimds][static_cast<unsigned>(Unit::Count)] = {};
   Port lds, l1, l2, side, memory;
   double last = 0;
   double tensorFree[(kMaxSimds + 1) / 2] = {};

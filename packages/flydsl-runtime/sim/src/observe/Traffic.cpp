@@ -32,14 +32,26 @@ void Traffic::apply(uint64_t linear, std::vector<LineMove> &moves) {
 void Traffic::end(uint64_t linear, std::vector<LineMove> &moves) {
   std::lock_guard<std::mutex> lock(mutex);
   if (linear != next) {
-    waiting.emplace(linear, std::move(moves));
-    moves.clear();
+    const auto place = static_cast<size_t>(linear - next - 1);
+    if (place >= waiting.size())
+      waiting.resize(place + 1);
+    waiting[place].ended = true;
+    waiting[place].moves.swap(moves);
+    if (!spare.empty()) {
+      moves.swap(spare.back());
+      spare.pop_back();
+    }
     return;
   }
   apply(linear, moves);
-  for (auto it = waiting.begin(); ++next, it != waiting.end() && it->first == next;
-       it = waiting.erase(it))
-    apply(it->first, it->second);
+  for (++next; !waiting.empty(); ++next) {
+    Later first = std::move(waiting.front());
+    waiting.pop_front();
+    if (!first.ended)
+      break;
+    apply(next, first.moves);
+    spare.push_back(std::move(first.moves));
+  }
 }
 
 void Traffic::drain(uint64_t linear, std::vector<LineMove> &moves) {
@@ -50,8 +62,12 @@ void Traffic::drain(uint64_t linear, std::vector<LineMove> &moves) {
 
 void Traffic::finish() {
   std::lock_guard<std::mutex> lock(mutex);
-  for (auto &entry : waiting)
-    apply(entry.first, entry.second);
+  uint64_t linear = next;
+  for (Later &later : waiting) {
+    ++linear;
+    if (later.ended)
+      apply(linear, later.moves);
+  }
   waiting.clear();
   if (dies)
     dies->flush();

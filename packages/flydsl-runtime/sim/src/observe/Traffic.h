@@ -13,8 +13,8 @@
 #include "observe/DieCaches.h"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -112,7 +112,13 @@ private:
   std::unique_ptr<DieCaches> dies;
   std::function<void(const LineMove &, unsigned)> fresh;
   uint64_t next = 0; ///< the work-groups that come next
-  std::map<uint64_t, std::vector<LineMove>> waiting;
+  /// What work-groups have moved that come later, from those behind `next` on.
+  struct Later {
+    bool ended = false;
+    std::vector<LineMove> moves;
+  };
+  std::deque<Later> waiting;
+  std::vector<std::vector<LineMove>> spare; ///< empty: their memory is for work-groups that wait later
   PageNumbers pages;
 };
 

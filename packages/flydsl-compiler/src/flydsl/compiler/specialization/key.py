@@ -25,7 +25,7 @@ from .snapshot import FunctionSnapshot, body_digest, digest_of, is_library, with
 
 __all__ = ["FunctionSnapshot", "Identity", "NotPortable", "Reach", "Walker", "digest_of", "stable_digest"]
 
-_SCALARS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis))
+_SCALARS = frozenset({int, float, complex, bool, str, bytes, type(None), type(Ellipsis)})
 _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType,
                 types.MethodDescriptorType, types.BuiltinFunctionType, types.MethodWrapperType)
 # Members of a class that say where it is or cache something, and nothing of what it does.
@@ -45,7 +45,7 @@ class Walker:
     Attributes:
         watch: guards (for `flydsl.runtime.launching.Guards`) of everything mutable that was looked at.
         unguarded: something was reached whose changes no guard can see (the content of an array).
-        parts: each function (its code and what was added to it) and each value reached, by name, for explanations.
+        parts: each function (its code and what was added to it) and the text of each value, by name, for explanations.
         codes, names: of the functions, in the order in which they were reached; the texts have neither. What
             `dataclass` generates has no name here.
         modules: of the functions.
@@ -63,7 +63,7 @@ class Walker:
         self.unguarded = self.private = False
 
     def text(self, value: Any) -> str:
-        if isinstance(value, _SCALARS) and type(value) in _SCALARS:
+        if type(value) in _SCALARS:
             return f"{type(value).__name__}:{value!r}"
         if isinstance(value, enum.Enum):
             return f"enum:{type(value).__module__}.{type(value).__qualname__}.{value.name}:{value.value!r}"
@@ -74,6 +74,8 @@ class Walker:
         return self._compound(value)
 
     def _compound(self, value: Any) -> str:
+        if type(value) is types.FunctionType:  # the most of what is reached
+            return self._plain_function(value)
         if isinstance(value, list):
             self.watch.append(("list", value, tuple(value)))
             return f"{type(value).__name__}[{','.join(self.text(v) for v in value)}]"
@@ -93,8 +95,6 @@ class Walker:
             return f"module:{value.__name__}"
         if isinstance(value, types.MethodType):
             return f"method:{self.text(value.__func__)}:{self.text(value.__self__)}"
-        if isinstance(value, types.FunctionType):
-            return self._plain_function(value)
         if isinstance(value, type):
             return self._class(value)
         snapshot = getattr(value, "_original", None)
@@ -129,7 +129,7 @@ class Walker:
             text = self.text(value)
             texts.append(f"{key}={text}")
             if not callable(value) and not isinstance(value, types.ModuleType):
-                self.parts[f"{name}: {key}"] = text if len(text) <= 60 else digest_of(text)
+                self.parts[f"{name}: {key}"] = text
         return f"function:{extra}({','.join(texts)})"
 
     def _private(self, value: Any) -> str:
@@ -352,8 +352,13 @@ class Reach:
 
     def parts(self, lines: bool) -> dict[str, str]:
         """Digests of what :meth:`digest` is made of, by name."""
-        return {name: part if isinstance(part, str) else digest_of(body_digest(part[0], lines), part[1])
-                for name, part in self._parts.items()}
+
+        def short(part: str | tuple[types.CodeType, str]) -> str:
+            if isinstance(part, str):
+                return part if len(part) <= 60 else digest_of(part)
+            return digest_of(body_digest(part[0], lines), part[1])
+
+        return {name: short(part) for name, part in self._parts.items()}
 
     def portable(self, packages: tuple[str, ...]) -> str:
         """The digest with names for code: the same in every process and Python that has these packages' sources.

@@ -166,7 +166,7 @@ class FunctionSnapshot:
     @staticmethod
     def _expand(found: dict[str, Any], watch: list[tuple[Any, ...]], names: frozenset[str] | None) -> None:
         """Add what the code may read of the modules in ``found``: a module by itself says nothing of its content."""
-        pending = [(key, value) for key, value in found.items() if _is_user_module(value)]
+        pending = [(k, v) for k, v in found.items() if isinstance(v, types.ModuleType) and not is_library(v.__name__)]
         if not pending:
             return
         if names is not None:

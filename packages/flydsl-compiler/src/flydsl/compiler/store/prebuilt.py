@@ -26,7 +26,7 @@ from ..specialization.environment import key_environment
 from ..specialization.key import NotPortable
 from .artifact import FORMAT, ArtifactError, CompiledArtifact
 from .root import SUFFIX
-from .toolchain import package_versions, source_digest
+from .toolchain import package_versions, source_digests
 
 __all__ = ["PrebuiltFolder", "find", "folders", "portable_key"]
 
@@ -134,9 +134,9 @@ class PrebuiltFolder:
 
 def _ingredients(package: str) -> dict[str, Any]:
     """What decides, besides a key, what is in an artifact. Of flydsl-ir nothing where it is not installed."""
-    generator = source_digest("flydsl.ir")
+    sources, generator = source_digests(package)
     of_generator = {"flydsl-ir": package_versions()["flydsl-ir"], "sources of flydsl-ir": generator}
-    return {"format": FORMAT, "sources": source_digest(package), **(of_generator if generator else {})}
+    return {"format": FORMAT, "sources": sources, **(of_generator if generator else {})}
 
 
 def portable_key(call: Call, package: str) -> str:

@@ -11,7 +11,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from flydsl.utils import env
 
@@ -21,7 +21,8 @@ from ..specialization.key import digest_of
 from .artifact import FORMAT
 from .root import cache_root
 
-__all__ = ["EXTRA_SOURCE_DIRS", "package_versions", "source_digest", "source_files", "toolchain_fingerprint"]
+__all__ = ["EXTRA_SOURCE_DIRS", "SourceDigests", "package_versions", "source_digests", "source_files",
+           "toolchain_fingerprint"]
 
 #: Directories whose Python files enter the fingerprint, besides those in FLYDSL_EXTRA_SOURCE_DIRS.
 EXTRA_SOURCE_DIRS: list[str] = []
@@ -30,7 +31,7 @@ EXTRA_SOURCE_DIRS: list[str] = []
 # the compiler: what a kernel reaches there belongs to its own identity.
 _PYTHON_PARTS = ("compiler", "control", "expr", "extension", "ir", "layout", "marks", "runtime", "tracing", "utils")
 _PACKAGES = ("compiler", "ir", "kernels", "layout", "runtime")
-_CODE_GENERATOR = "flydsl.ir"
+_DIGEST = re.compile("([0-9a-f]{64})?")  # empty: of no file
 _VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
 
 
@@ -195,8 +196,8 @@ def _fingerprint(
     # for an unchanged set of sizes and times.
     stamp = digest_of(_PYTHON_STAMP, _stamp(others))
     memo = None if root is None else Path(root) / f"toolchain-{stamp[:16]}.json"
-    content = _read_memo(memo, stamp)
-    if content is None:
+    digests = _read_memo(memo, stamp, 1)
+    if digests is None:
         sha = hashlib.sha256()
         for name, path, size, _ in (*_PYTHON_FILES, *others):
             sha.update(name.encode())
@@ -208,24 +209,26 @@ def _fingerprint(
             with open(path, "rb") as handle:
                 for block in iter(lambda: handle.read(1 << 20), b""):
                     sha.update(block)
-        content = sha.hexdigest()
-        _write_memo(memo, stamp, content)
-    return f"flydsl:{version}:{FORMAT}:{backend}-{content}"
+        digests = [sha.hexdigest()]
+        _write_memo(memo, stamp, digests)
+    return f"flydsl:{version}:{FORMAT}:{backend}-{digests[0]}"
 
 
-def _read_memo(memo: Path | None, stamp: str) -> str | None:
+def _read_memo(memo: Path | None, stamp: str, count: int) -> list[str] | None:
+    """The digests that were remembered of files with this stamp; None if there are not as many, or a damaged file."""
     if memo is None:
         return None
     from flydsl.utils.file import read_json
 
     try:
         data = read_json(memo)
-        return data["content"] if data["stamp"] == stamp and len(data["content"]) == 64 else None
+        digests: list[str] = data["digests"] if data["stamp"] == stamp else []
+        return digests if len(digests) == count and all(_DIGEST.fullmatch(digest) for digest in digests) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _write_memo(memo: Path | None, stamp: str, content: str) -> None:
+def _write_memo(memo: Path | None, stamp: str, digests: list[str]) -> None:
     if memo is None:
         return
     from flydsl.utils.file import atomic_write
@@ -233,7 +236,7 @@ def _write_memo(memo: Path | None, stamp: str, content: str) -> None:
     try:
         memo.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(memo) as handle:
-            json.dump({"stamp": stamp, "content": content}, handle)
+            json.dump({"stamp": stamp, "digests": digests}, handle)
     except OSError:
         return
 
@@ -256,29 +259,33 @@ def source_files(package: str) -> tuple[_Files, str]:
     return found, _stamp(found)
 
 
-@functools.lru_cache(maxsize=8)
-def source_digest(package: str) -> str:
-    """Digest of the Python sources of the stack and of a package, the same wherever they are installed.
+class SourceDigests(NamedTuple):
+    """Digests of sources, the same wherever they are installed.
 
-    Without flydsl-ir, which need not be installed where nothing is compiled: it has a digest of its own,
-    ``source_digest("flydsl.ir")``, which is empty then.
+    Attributes:
+        package: of a package and the stack below it, without flydsl-ir, which need not be installed where nothing is
+            compiled.
+        generator: of flydsl-ir; empty where it is not installed.
     """
+
+    package: str
+    generator: str
+
+
+@functools.lru_cache(maxsize=8)
+def source_digests(package: str) -> SourceDigests:
+    """Digests of the Python sources of the stack and of a package."""
     # The stack's files were looked at when this module was imported; a first call has no time to do so again.
-    if package == _CODE_GENERATOR:
-        files, own_stamp = [f for f in _PYTHON_FILES if f[0].startswith("ir/")], ""
-        if not files:
-            return ""
-    else:
-        files, own_stamp = source_files(package)
+    files, own_stamp = source_files(package)
     root, stamp = cache_root(), digest_of(_PYTHON_STAMP, package, own_stamp)
     memo = None if root is None else root / f"sources-{stamp[:16]}.json"
-    content = _read_memo(memo, stamp)
-    if content is None:
-        if package != _CODE_GENERATOR:
-            files = files + [f for f in _PYTHON_FILES if not f[0].startswith("ir/")]
-        content = _content_digest(sorted(files))
-        _write_memo(memo, stamp, content)
-    return content
+    digests = _read_memo(memo, stamp, 2)
+    if digests is None:
+        generator = [f for f in _PYTHON_FILES if f[0].startswith("ir/")]
+        others = [f for f in _PYTHON_FILES if not f[0].startswith("ir/")]
+        digests = [_content_digest(sorted(files + others)), _content_digest(generator) if generator else ""]
+        _write_memo(memo, stamp, digests)
+    return SourceDigests(*digests)
 
 
 def _content_digest(files: _Files) -> str:

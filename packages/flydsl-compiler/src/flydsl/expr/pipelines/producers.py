@@ -145,6 +145,7 @@ class TensorMove(_Ring):
     """Global memory to LDS by the tensor data mover (gfx1250), counted by its own counter. Arguments as of `Direct`."""
 
     early: bool = False
+    pieces: int = 0
 
     @property
     def counter(self) -> str | None:

@@ -28,7 +28,7 @@ from ..rocdl.universal import s_barrier, s_setprio, sched_barrier
 from ..rocdl.utils import call_intrinsic
 from .counts import started
 from .producers import Direct, Producer, Registers, Staged, TensorMove, wait_for
-from .waves import WaveGroups, fenced, lds_barrier, pinned
+from .waves import WaveGroups, barrier_arrive, barrier_wait, fenced, lds_barrier, pinned
 
 _flow = LazyModule("flydsl.control.flow")
 
@@ -256,7 +256,7 @@ class Step:
         """`left` is the number of tiles that follow, where it is known."""
         self._pipeline, self._number, self._left = pipeline, number, left
         self.tile, self.stage, self.last = tile, pipeline._place(tile, number) % pipeline.stages, left == 0
-        self._advanced = self._stored = False
+        self._advanced = self._stored = self._arrived = False
         self._pieces: set[int] = set()
 
     def run(self, body: Callable[[Step, list[Any]], list[Any]], values: list[Any]) -> list[Any]:
@@ -294,7 +294,7 @@ class Step:
 
         ValueError if there is no such piece, or it has been started.
         """
-        if piece not in range(self._pieces_due()) or piece in self._pieces or self._advanced:
+        if piece not in range(self._pieces_due()) or piece in self._pieces or self._arrived:
             raise ValueError(f"piece {piece} of {self._pieces_due()} cannot be started: each is started once, before "
                              "the step advances")
         self._pieces.add(piece)
@@ -316,7 +316,7 @@ class Step:
         pipeline = self._pipeline
         if pipeline.stages == 1:
             raise ValueError("with one stage the next tile cannot be stored before the turn")
-        if self._stored or self._advanced:
+        if self._stored or self._arrived:
             raise ValueError("the next tile has been stored already")
         self._stored = True
         if not self.last:
@@ -331,16 +331,37 @@ class Step:
         Called where the last fragments of this tile have been read; else at the end of the step. Nothing is moved
         across it: matrix instructions stay where they are.
         """
+        self._refuse_groups()
+        if not self._arrived:
+            self._reach(lds_barrier)
+        elif self._advanced:
+            raise ValueError("this step has advanced already")
+        elif not self.last:
+            fenced(barrier_wait)
+        self._leave()
+
+    @dsl_loc_tracing
+    def arrive(self) -> None:
+        """The first half of the turn (gfx12): this wave has read all of this tile and waits for its part of the next.
+
+        `advance`, here or at the end of the step, is the second half: in between the wave goes on while others arrive.
+
+        ValueError on gfx9, whose barrier is one instruction.
+        """
+        self._refuse_groups()
+        self._reach(barrier_arrive)
+
+    def _refuse_groups(self) -> None:
         if self._pipeline.groups is not None:
             raise ValueError("in a pipeline with groups `with step.turn():` advances")
-        self._turn(lds_barrier)
 
-    def _turn(self, barrier: Callable[[], None]) -> None:
-        if self._advanced:
+    def _reach(self, barrier: Callable[[], None]) -> None:
+        """The turn up to its barrier."""
+        if self._arrived:
             raise ValueError("this step has advanced already")
         if self._pipeline.specialised is not None:
             raise ValueError("specialised waves meet at the end of the step: its body cannot advance")
-        self._advanced = True
+        self._arrived = True
         if len(self._pieces) != self._pieces_due():
             raise ValueError(f"the body started {len(self._pieces)} of {self._pieces_due()} pieces of the next tile")
         if self.last:
@@ -350,12 +371,17 @@ class Step:
         pipeline._wait(following)
         staged = [] if self._stored else [p for p in pipeline.producers if isinstance(p, Staged)]
         if staged and pipeline.stages == 1:
-            barrier()
+            lds_barrier()
         for producer in staged:
             producer.finish(pipeline._place(self.tile + 1, following), pipeline.stages)
         barrier()
         sched_barrier(0)
-        self._starts(early=True)
+
+    def _leave(self) -> None:
+        """What the turn does behind its barrier."""
+        self._advanced = True
+        if not self.last:
+            self._starts(early=True)
 
     @contextmanager
     def turn(self, priority: int = 1) -> Iterator[None]:
@@ -367,10 +393,11 @@ class Step:
         if self._pipeline.groups is None:
             raise ValueError("turns are of pipelines with groups=WaveGroups(n)")
         if self.last:
-            self._advanced = True
+            self._arrived = True
             fenced(lds_barrier)
         else:
-            self._turn(lds_barrier)
+            self._reach(lds_barrier)
+        self._leave()
         s_setprio(priority)
         yield
         sched_barrier(0)

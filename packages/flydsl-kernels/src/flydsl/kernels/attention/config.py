@@ -23,6 +23,7 @@ __all__ = [
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
 LARGEST = 256  # head dimension
 STEP = 32  # of head dimensions that kernels have; others are padded
+MANY = 4  # blocks of a wave that leave no room for another wave
 STATISTICS = 2  # of a row of queries that gradients of keys take
 
 
@@ -112,15 +113,30 @@ class AttentionConfig(KernelConfig):
     sharing: int = 1
 
     @property
-    def direct(self) -> bool:
-        """Whether k and v are copied to LDS without registers."""
+    def direct(self) -> Any:
+        """The producer that brings k and v to LDS without registers; None where they pass through them."""
+        if self.page or self.stored == "fp8":
+            return None
+        if self.target.tensor_moves:  # which leave padding behind runs of a power of two
+            return fx.TensorMove if all(n & (n - 1) == 0 for n in (self.d, self.dv)) else None
         whole = all(self.keys * n % (CHUNK * self.threads) == 0 for n in (self.d, self.dv))
-        return self.target.dma128 and whole and not self.page and self.stored != "fp8"
+        return fx.Direct if self.target.dma128 and whole else None
 
     @property
     def stages(self) -> int:
         """Tiles that have a place in LDS at once."""
         return 2
+
+    @property
+    def rolled(self) -> bool:
+        """Whether the loop has one tile a turn: of waves of many blocks it is large as it is."""
+        return self.blocks > MANY
+
+    @property
+    def splits_turn(self) -> bool:
+        """Whether a wave passes the barrier of a step among the last products, and reads the first keys of the next one
+        behind it: few other waves of its SIMD would use the wait."""
+        return self.target.arch == "gfx1250" and self.blocks > 1
 
     @property
     def converts(self) -> bool:
@@ -170,7 +186,8 @@ class AttentionConfig(KernelConfig):
     @property
     def tiles(self) -> tuple[tuple[Tile, ...], ...]:
         """How keys and values lie in LDS."""
-        return tuple(tiles_of(self.target, self.keys, columns, self.threads, not across, across, self.direct)
+        return tuple(tiles_of(self.target, self.keys, columns, self.threads, not across, across,
+                              self.direct is not None)
                      for across, columns in ((False, self.d), (True, self.dv)))
 
     @property
@@ -195,10 +212,10 @@ class AttentionConfig(KernelConfig):
     @property
     def hints(self) -> dict[str, Any]:
         """For the compiler: two waves share a SIMD of gfx9, if their registers allow it, and one of gfx1250 where they
-        need more than 256."""
+        need more than 256, or two blocks or more; many take all registers."""
         large = max(self.d, self.dv) > 128
         two = self.blocks > 1 or (self.target.arch == "gfx1250" if large else self.target.wave == 64)
-        return {"rocdl.waves_per_eu": 2} if two else {}
+        return {"rocdl.waves_per_eu": 1 if self.blocks > MANY else 2} if two else {}
 
     def tiled_mma(self, second: bool, waves: int = 0) -> Any:
         """Of S^T = K Q^T, or of O^T = V^T P^T: waves along the rows of Q, and in the second along shares of columns.
@@ -255,8 +272,8 @@ class BackwardConfig(AttentionConfig):
         return 2 if 2 * self._stage_bytes <= self.target.lds_bytes else 1
 
     @property
-    def direct(self) -> bool:
-        return super().direct and self.stages == 2
+    def direct(self) -> Any:
+        return super().direct if self.stages == 2 and self.target.dma128 else None
 
     @property
     def statistics(self) -> int:
@@ -330,8 +347,10 @@ def choose(target: Target, short: bool = False, **options: Any) -> AttentionConf
     most = {"gfx950": 64 if staged else 128, "gfx942": 0, "gfx90a": 0}.get(target.arch, 64)
     tile = dict(keys=64 if d <= most else few, waves=4 if target.wave == 64 else 8)
     if target.arch == "gfx1250" and d <= 128 and not short:
-        # A wave of one block would read from LDS four times of what its products take; it has 512 registers.
-        tile.update(keys=32, blocks=4 if d <= 64 else 3)
+        # Each read of LDS, which would bind waves of one block, is for several: for as many as a wave has registers, of
+        # which it has all where tiles do not pass through some.
+        moved = options["d"] == options["dv"] == 128 and not staged
+        tile.update(keys=32, **dict(waves=4, blocks=6) if moved else dict(blocks=4 if d <= 64 else 3))
     if target.arch == "gfx120" and d > (128 if short else 64):
         # More threads have less of a passing tile each. Beside queries, sums of all columns have no room beyond 192.
         tile.update(waves=16, sharing=2 if d > 192 else 1)

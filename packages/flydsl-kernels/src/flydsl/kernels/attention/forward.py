@@ -26,7 +26,7 @@ from .operand import DenseRows, PagedRows, require_pages
 from .scores import Softmax, of_rows, place
 from .sequence import Sequence, Sizes, head_matrix, logits_of, store_head
 from .tiles import PassingTile, PassingTiles, converted
-from .weave import TileProduct, Work, do, weave
+from .weave import TileProduct, Work, do, reads_ahead, weave
 
 __all__ = ["build_attention_forward"]
 
@@ -97,7 +97,8 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
         k_rows = rows_of(K, sizes.k_batch, sizes.k_row, sizes.k_head, D)
         v_rows = rows_of(V, sizes.v_batch, sizes.v_row, sizes.v_head, DV)
         memory = fx.SharedAllocator()
-        k_tile, v_tile = [PassingTile(memory, element, config.target, tiles, config.stages) for tiles in config.tiles]
+        k_tile, v_tile = [PassingTile(memory, element, config.target, tiles, config.stages, config.rolled)
+                          for tiles in config.tiles]
         read_k = fx.make_copy_atom(fx.UniversalCopy128b(), element)
         read_v = config.read_across()
         k_copy = fx.make_tiled_copy_A(read_k, first).get_slice(own)
@@ -123,10 +124,10 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
             begin, end = begin + share * each, fx.min(end, begin + (share + 1) * each)
         sums.fill(0.0)
 
-        def scores_from(stage):
-            """Scores of the keys in a stage."""
-            scores.fill(0.0)
-            return TileProduct(first, scores, k, read_k, k_copy.partition_S(k_tile.along(stage)), k_copy.retile(k))
+        def scores_from(stage, begun=0):
+            """Scores of the keys in a stage, of which some reads are `begun`."""
+            return TileProduct(first, scores, k, read_k, k_copy.partition_S(k_tile.along(stage)), k_copy.retile(k),
+                               begun=begun)
 
         def sums_from(stage):
             """Products of the weights and the values in a stage."""
@@ -139,23 +140,29 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
 
         passing = PassingTiles((k_tile, v_tile), sources, config.direct)
         if begin < end:
-            pipeline = fx.Pipeline(end - begin, config.stages, passing.producer())
+            pipeline = fx.Pipeline(end - begin, config.stages, passing.producer(), rolled=config.rolled)
             PassingTiles((k_tile,), sources, config.direct).bring(-1, config.stages - 1)
             pipeline.start()
+            scores.fill(0.0)
             weave(scores_from(config.stages - 1), q)
             logits.apply(scores, places, begin * BN)
             do(softmax.begin())
             fx.lds_barrier()
+            begun = reads_ahead(q) if fx.const_expr(config.splits_turn) else 0
+            scores_from(0).read(begun)
             for step in fx.pipeline_range(pipeline):
                 fx.rocdl.s_setprio(0)
                 copies = [Work(partial(step.start, piece)) for piece in range(passing.pieces)]
                 then = sums_from(step.stage)
-                weave(scores_from(step.stage), q, softmax.finish(), copies, following=then)
+                scores.fill(0.0)
+                weave(scores_from(step.stage, begun), q, softmax.finish(sums), copies, following=then)
                 logits.apply(scores, places, (begin + step.tile + 1) * BN)
-                softmax.settle(sums)
                 fx.rocdl.s_setprio(1)
                 stores = [] if config.direct else [Work(step.store)]
-                weave(then, config.turned(p), softmax.begin(), stores, config.delay)
+                following, turn = None, None
+                if fx.const_expr(config.splits_turn):
+                    following, turn = scores_from((step.stage + 1) % config.stages), step
+                weave(then, config.turned(p), softmax.begin(), stores, config.delay, following, turn=turn)
 
         found = softmax.result()
         result = fx.Float32 if fx.const_expr(config.split) else element

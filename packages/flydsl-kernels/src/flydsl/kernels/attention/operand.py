@@ -6,6 +6,7 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
+from flydsl.expr.rocdl import tdm_ops
 
 from ..parts.index import div, mod
 from ..parts.indices import require_within
@@ -26,7 +27,7 @@ class DenseRows:
     """
 
     def __init__(self, data: Any, element: Any, start: Any, count: Any, stride: Any, columns: int) -> None:
-        self._stride, self._last = stride, fx.max(count - 1, 0) * stride
+        self._stride, self._count, self._last = stride, count, fx.max(count - 1, 0) * stride
         self.element = element
         extent = (count > 0).select((count - 1) * stride + columns, 0)
         self._buffer = Buffer(data, element, start, extent)
@@ -48,6 +49,18 @@ class DenseRows:
         atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS128b(), self.element)
         place = fx.make_view(target, fx.make_layout(CHUNK, 1))
         fx.copy(atom, self._buffer.view(row * self._stride + column, CHUNK), place, soffset=offset)
+
+    def move(self, first: Any, shape: tuple[int, int], padding: int, waves: int, target: Any) -> None:
+        """Start a tensor move of rows from `first` on to LDS (gfx1250): each of `waves` has a share. Rows beyond the
+        last are zero.
+
+        Args:
+            shape: rows and columns; `padding`: elements that are left out in LDS behind each row.
+        """
+        bytes_ = self.element.width // 8
+        tdm_ops.tensor_load_2d(tdm_ops.make_tensor_descriptor_2d(
+            self._buffer.pointer, target, (first, 0), shape, (self._stride, 1), shape, bytes_, shape[1], padding, waves,
+            oob_outer_bound=self._count))
 
 
 @flyc.jit

@@ -13,7 +13,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..parts.indices import any_lane
+from ..parts.indices import any_lane, rarely
 from ..parts.mathx import exp2, tanh
 from .config import AttentionConfig
 from .weave import Work
@@ -120,7 +120,7 @@ class Logits:
 @flyc.jit
 def _mask(scores, places, band, first, size):
     """-inf for keys that do not exist or are hidden, in a tile that has any."""
-    if ~band.whole(first, size):
+    if rarely(~band.whole(first, size)):
         values = scores.load()
         masked = []
         for i in fx.range_constexpr(values.numel):
@@ -145,7 +145,7 @@ class Softmax:
 
     Scores are taken relative to a *base*, the maximum when it was last looked at. Nobody looks as long as the
     probabilities of a tile sum up to no more than `MOST`: then none of its scores exceeds the base by much. Otherwise
-    `settle` makes them anew, relative to the new maximum, and scales what was summed before. A row that has seen no
+    `rebase` makes them anew, relative to the new maximum, and scales what was summed before. A row that has seen no
     key has the lowest base there is: any other score is too large for it.
 
     A tile is weighed in two parts, so that each runs beside another product: `begin` with what is summed before this
@@ -180,6 +180,7 @@ class Softmax:
         self._words: list[Any] = []
         self._sums: list[list[Any]] = []
         self._pair: tuple[int, list[Any]] | None = None
+        self._few: Any = None  # whether no score of the tile exceeds the base by much
 
     def _weigh(self, first: int, end: int) -> list[Work]:
         """Held scores become probabilities, two at a time: `_words` of them, and `_sums` of each row in two parts.
@@ -241,8 +242,13 @@ class Softmax:
         hold = Work(lambda: self.held.store(self.scores.load()), 0)
         return [hold, *self._weigh(0, self._early), Work(keep)]
 
-    def finish(self) -> list[Work]:
-        """The other held scores become probabilities; `weights` then are those of the tile."""
+    def finish(self, sums: Any) -> list[Work]:
+        """The other held scores become probabilities; `weights` then are those of the tile, which is added to the
+        total. If a score exceeds the base by too much, rows take a new one.
+
+        Args:
+            sums: of the tiles before, scaled where the base changes.
+        """
         def collect() -> None:
             parts = self._parts(self._part.load())
             for row in range(self._blocks):
@@ -251,20 +257,18 @@ class Softmax:
             words = [*(begun[i] for i in range(begun.numel)), *map(fx.rocdl.computed_here, self._words)]
             self.weights.store(fx.Vector.from_elements(words, fx.Int32).bitcast(self.weights.dtype))
 
-        return [*self._weigh(self._early, self._count * self._blocks), Work(collect, 2)]
+        def judge() -> None:
+            # No sum is negative, so none is large if all together are not.
+            self._few = sum((self.sum[row] for row in range(1, self._blocks)), self.sum[0]) <= MOST
 
-    def settle(self, sums: Any) -> None:
-        """Add the tile to the total; if a score exceeds the base by too much, take a new one.
+        def settle() -> None:
+            _settle(self._few, sums, self.rebase)
+            for row in range(self._blocks):
+                self.total[row] = self.total[row] + self.sum[row]
 
-        Args:
-            sums: of the tiles before, scaled where the base changes.
-        """
-        few = self.sum[0] <= MOST
-        for row in range(1, self._blocks):
-            few = few & (self.sum[row] <= MOST)
-        _settle(few, sums, self.rebase)
-        for row in range(self._blocks):
-            self.total[row] = self.total[row] + self.sum[row]
+        # The branch comes before the last products, so that the matrix unit has work while it is decided.
+        return [*self._weigh(self._early, self._count * self._blocks), Work(collect, 2),
+                Work(judge, 2 * self._blocks), Work(settle, self._blocks)]
 
     def rebase(self, sums: Any) -> None:
         """The maximum as base of rows with too large a sum, and weights for it. The others keep theirs, to the bit.
@@ -325,7 +329,7 @@ def of_rows(fragment: Any, factors: list[Any]) -> Any:
 @flyc.jit
 def _settle(few, sums, rebase):
     """A branch of the whole wave that is rarely taken. A sum that is NaN is not at most anything."""
-    if any_lane(~few):
+    if rarely(any_lane(~few)):
         rebase(sums)
 
 

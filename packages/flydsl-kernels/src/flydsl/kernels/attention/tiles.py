@@ -103,19 +103,19 @@ class RowTile:
             row, step = row + mod(div(place, distance), size) * step, step * size
         return row
 
-    def view(self, array: Any, turned: bool = False) -> Any:
+    def view(self, start: Any, turned: bool = False) -> Any:
         """The tile in an LDS array; `turned`: as (columns, rows), each of its `blocks` as it lies: what is 8 rows of
         a column there are 8 columns of a row, of which a lane reads one."""
         sizes, places = self.order
         if turned and self.blocks:
-            return array.view(fx.make_layout(((CHUNK, self.columns // CHUNK), (CHUNK, self.rows // CHUNK)),
+            return fx.make_view(start, fx.make_layout(((CHUNK, self.columns // CHUNK), (CHUNK, self.rows // CHUNK)),
                                              ((self.pitch, CHUNK), (1, CHUNK * self.pitch))))
         shape, stride = (sizes, self.columns), (tuple(place * self.pitch for place in places), 1)
         layout = fx.make_layout(shape[::-1], stride[::-1]) if turned else fx.make_layout(shape, stride)
         bits, base, shift = self.swizzle
         if not bits:
-            return array.view(layout)
-        return array.view(fx.make_composed_layout(fx.static(fx.SwizzleType.get(bits, base, shift)), layout))
+            return fx.make_view(start, layout)
+        return fx.make_view(start, fx.make_composed_layout(fx.static(fx.SwizzleType.get(bits, base, shift)), layout))
 
     def fetch(self, source: Rows, first: Any, thread: Any, i: int) -> list[Any]:
         """Start loading this thread's chunk number `i` of the rows from `first` on."""
@@ -141,6 +141,18 @@ class RowTile:
             at = thread + i * self.threads
             place = at * CHUNK + div(at * CHUNK, self.columns) * self.padding
             _write(base, place, chunk, at, whole, (i + 1) * self.threads)
+
+
+@dataclass(frozen=True)
+class MovedTile(RowTile):
+    """A :class:`RowTile` that tensor moves bring, one of each wave (gfx1250)."""
+
+    @property
+    def loads(self) -> int:
+        return 1
+
+    def copy(self, source: DenseRows, first: Any, base: Any, thread: Any, wave: Any, i: int) -> None:
+        source.move(first, (self.rows, self.columns), self.padding, self.threads // fx.num_warp_threads(), base)
 
 
 @dataclass(frozen=True)
@@ -180,12 +192,12 @@ class LineTile:
         """Elements of the array."""
         return self.rows * self.columns // LINE * self.line
 
-    def view(self, array: Any, turned: bool = False) -> Any:
+    def view(self, start: Any, turned: bool = False) -> Any:
         """The tile in an LDS array; `turned`: as (columns, rows)."""
         modes = [((self.apart, self.rows // self.apart), (self.line, self.group)),
                  ((self.group, self.columns // self.group), (1, self.apart * self.line))]
         shape, stride = zip(*(modes[::-1] if turned else modes), strict=True)
-        return array.view(fx.make_layout(shape, stride))
+        return fx.make_view(start, fx.make_layout(shape, stride))
 
     @property
     def loads(self) -> int:
@@ -231,13 +243,13 @@ class TurnedTile:
         bits = (self.rows // BLOCK).bit_length() - 1
         return (0, 0, 0) if self.padding else (min(bits + (bits == 3), 4), 2, 4)
 
-    def view(self, array: Any) -> Any:
+    def view(self, start: Any) -> Any:
         """The tile in an LDS array as (columns, rows)."""
         layout = fx.make_layout((self.columns, self.rows), (self.rows + self.padding, 1))
         if self.padding:
-            return array.view(layout)
+            return fx.make_view(start, layout)
         swizzle = fx.static(fx.SwizzleType.get(*self.swizzle))
-        return array.view(fx.make_composed_layout(swizzle, layout))
+        return fx.make_view(start, fx.make_composed_layout(swizzle, layout))
 
     def _block(self, thread: Any, i: int) -> tuple[Any, Any]:
         """(row, column) of a thread's block."""
@@ -284,7 +296,8 @@ def tiles_of(target: Target, rows: int, columns: int, threads: int, along: bool,
         return (RowTile(rows, columns, threads, both=True) if along and across else
                 kind(rows, columns, threads, not along),)
     if target.arch == "gfx1250":
-        return (RowTile(rows, columns, threads, padding=CHUNK, blocks=True),)
+        kind = MovedTile if direct else RowTile
+        return (kind(rows, columns, threads, padding=CHUNK, blocks=True),)
     padding = CHUNK if target.wave == 32 else 0  # there is room for it
     return (*((RowTile(rows, columns, threads, padding=padding),) if along else ()),
             *((TurnedTile(rows, columns, threads, padding),) if across else ()))
@@ -298,25 +311,36 @@ class PassingTile:
         tiles: of `tiles_of`: how it lies there; a second one if it is stored twice.
         stages: how many tiles have a place; each has arrays of its own, so that a copy to one cannot alias a read of
             another.
+        rolled: places are parts of one array, whose number is known at run time.
     """
 
-    def __init__(self, memory: Any, element: Any, target: Target, tiles: Sequence[Any], stages: int = 1) -> None:
+    def __init__(self, memory: Any, element: Any, target: Target, tiles: Sequence[Any], stages: int = 1,
+                 rolled: bool = False) -> None:
         array: Any = fx.Array
         self._element, self._target = element, target
         self._thread, self._wave = fx.thread_idx.x, fx.wave_index()
         self._tiles = tiles
-        self._arrays = [[memory.allocate(array[element, tile.size, 128]).peek() for tile in self._tiles]
-                        for _ in range(stages)]
+        self._rolled = rolled
+        self._arrays = [[memory.allocate(array[element, tile.size * (stages if rolled else 1), 128]).peek().ptr
+                         for tile in self._tiles] for _ in range(1 if rolled else stages)]
         self._staged: list[list[Any]] = []
 
-    def along(self, stage: int) -> Any:
-        """(rows, columns) in LDS."""
-        return self._tiles[0].view(self._arrays[stage][0])
+    def _starts(self, stage: Any) -> list[Any]:
+        """Where the tiles of a stage are."""
+        if not self._rolled:
+            return self._arrays[stage]
+        # One of two is chosen: a product with a scalar and its sum with a lane's place would be a quarter as fast.
+        return [start + (fx.Int32(stage) == 0).select(0, tile.size)
+                for start, tile in zip(self._arrays[0], self._tiles, strict=True)]
 
-    def across(self, stage: int) -> Any:
+    def along(self, stage: Any) -> Any:
+        """(rows, columns) in LDS."""
+        return self._tiles[0].view(self._starts(stage)[0])
+
+    def across(self, stage: Any) -> Any:
         """(columns, rows) in LDS."""
-        tile, array = self._tiles[-1], self._arrays[stage][-1]
-        return tile.view(array) if isinstance(tile, TurnedTile) else tile.view(array, True)
+        tile, start = self._tiles[-1], self._starts(stage)[-1]
+        return tile.view(start) if isinstance(tile, TurnedTile) else tile.view(start, True)
 
     def fetch(self, source: Rows, first: Any, piece: int | None = None) -> None:
         """Start loading the rows from `first` on into registers: one piece of them, in order, or all."""
@@ -328,8 +352,8 @@ class PassingTile:
 
     def commit(self, stage: int) -> None:
         """Write what was fetched to LDS."""
-        for tile, array, chunks in zip(self._tiles, self._arrays[stage], self._staged, strict=True):
-            tile.commit(array.ptr, self._thread, [converted(c, self._element, self._target) for c in chunks])
+        for tile, start, chunks in zip(self._tiles, self._starts(stage), self._staged, strict=True):
+            tile.commit(start, self._thread, [converted(c, self._element, self._target) for c in chunks])
 
     @property
     def pieces(self) -> int:
@@ -337,9 +361,9 @@ class PassingTile:
         return sum(tile.loads for tile in self._tiles)
 
     def copy(self, source: DenseRows, first: Any, stage: int, piece: int) -> None:
-        """Start copying a piece of the rows from `first` on to LDS, without registers (gfx950)."""
-        (tile,), (array,) = self._tiles, self._arrays[stage]
-        tile.copy(source, first, array.ptr, self._thread, self._wave, piece)
+        """Start copying a piece of the rows from `first` on to LDS, without registers (gfx950, gfx1250)."""
+        (tile,), (start,) = self._tiles, self._starts(stage)
+        tile.copy(source, first, start, self._thread, self._wave, piece)
 
 
 class PassingStatistic:
@@ -384,12 +408,12 @@ class PassingTiles:
 
     Attributes:
         sources: ``sources(step)``: where the rows of each come from, and the first of them.
-        direct: they are copied without registers.
+        direct: producer that copies them without registers, or None.
     """
 
     tiles: Sequence[PassingTile | PassingStatistic]
     sources: Callable[[Any], Sequence[tuple[Any, Any]]]
-    direct: bool
+    direct: Any
 
     @property
     def pieces(self) -> int:
@@ -404,7 +428,7 @@ class PassingTiles:
     def producer(self) -> Any:
         """That of the pipeline over the steps."""
         if self.direct:
-            return fx.Direct(self._copy, pieces=self.pieces)
+            return self.direct(self._copy, pieces=self.pieces)
         return fx.Staged(self._load, self._store, pieces=self.pieces)
 
     def bring(self, step: Any, stage: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["TileProduct", "Work", "count_of", "do", "part_of", "tile_product", "weave"]
+__all__ = ["TileProduct", "Work", "count_of", "do", "part_of", "reads_ahead", "tile_product", "weave"]
 
 
 AHEAD = 4  # reads from LDS before the product that needs them
@@ -35,15 +35,16 @@ class TileProduct:
         mma: tiled product; `sums`, `a`, `b`: fragments.
         read: copy atom; `source`, `target`: partitions of the tile in LDS and of `a` for it.
         copy: ``copy(read, source, target)`` of a part.
+        begun: reads from LDS that have been started.
     """
 
     def __init__(self, mma: Any, sums: Any, a: Any, read: Any, source: Any, target: Any,
-                 copy: Callable[..., Any] = fx.copy) -> None:
+                 copy: Callable[..., Any] = fx.copy, begun: int = 0) -> None:
         self._mma, self._sums, self._a = mma, sums, a
         self._rows, self._depth, self._copies = count_of(a, 1), count_of(a, 2), count_of(target, 2)
         self._reads = [partial(copy, read, source[None, m, k], target[None, m, k])
                        for k in range(self._copies) for m in range(self._rows)]
-        self._read = 0
+        self._read = begun
 
     def read(self, count: int) -> None:
         """Let `count` reads from LDS have been started."""
@@ -80,8 +81,13 @@ def count_of(fragment: Any, mode: int) -> int:
     return int(fx.size(fx.get_shape(fragment)[mode]).unpack())
 
 
+def reads_ahead(b: Any, ahead: int = AHEAD) -> int:
+    """Reads that are started before a product with an operand of one block of rows, or of several."""
+    return ahead if count_of(b, 1) == 1 else ahead // 2
+
+
 def weave(product: TileProduct, b: Any, others: Sequence[Work] = (), copies: Sequence[Work] = (), first: int = 0,
-          following: TileProduct | None = None, ahead: int = AHEAD) -> None:
+          following: TileProduct | None = None, ahead: int = AHEAD, turn: Any = None) -> None:
     """Emit a product, what it needs read some reads before, and other work spread over its instructions.
 
     Args:
@@ -89,15 +95,26 @@ def weave(product: TileProduct, b: Any, others: Sequence[Work] = (), copies: Seq
         first: instructions before the first of `others`.
         following: a product of which the first reads are started among the last instructions of this.
         ahead: reads from LDS before the product that needs them, of one block of rows; half, where each is for several.
+        turn: step of a pipeline (for an operand of several blocks) whose turn is among the last instructions, behind the
+            last reads of this product: the wave arrives at the barrier some instructions before it waits there, and
+            `following` is read behind it.
     """
-    products = list(product.products(b))
-    ahead = ahead if count_of(b, 1) == 1 else ahead // 2
+    products, blocks = list(product.products(b)), count_of(b, 1)
+    ahead = reads_ahead(b, ahead)
     late = len(products) * 3 // 4 if len(copies) == 1 else 0
+    arrival = min(2 * blocks, len(products) - 1)  # instructions that are left then; what is copied has been started
+    if turn is not None:
+        late = min(late, (len(products) - arrival) * 2 // 3)
     shares = zip(_shares(others, len(products), first), _shares(copies, len(products), late), strict=True)
     for i, ((needed, multiply), work) in enumerate(zip(products, shares, strict=True)):
         product.read(needed + ahead)
-        if following is not None:
-            following.read(i + 1 + ahead - len(products))
+        left = len(products) - i
+        if turn is not None and left == arrival:
+            turn.arrive()
+        elif turn is not None and left == blocks:
+            turn.advance()
+        if following is not None and (turn is None or left <= blocks):
+            following.read(ahead - (left - 1) // blocks)
         multiply()
         do(work[1])
         do(work[0])

@@ -112,24 +112,25 @@ def flash_attn_with_kvcache(q: Any, k_cache: Any, v_cache: Any, k: Any = None, v
         rotary_interleaved: pairs are neighbours; else of the first and the second half.
         cache_seqlens: i32 [B], or an int for all: rows that are valid before that.
         cache_batch_idx: i32 [B], the entry of the caches that belongs to each sequence; not with `block_table`.
+        cache_leftpad: i32 [B], rows before the first of each sequence, which its other positions count as well; not
+            with `block_table`. Costs a table of all rows in each call.
         num_splits: workgroups that share the keys of a row, 0: as many as suit.
 
     Raises:
-        NotImplementedError: `cache_leftpad`.
         ValueError: new rows, and the lengths are not given; options that exclude each other; or shapes do not fit.
 
     New rows that a sequence has no room for, or whose page does not exist, stop the launch that writes them.
     """
     where = "flash_attn_with_kvcache"
-    _absent(where, cache_leftpad=cache_leftpad)
     if isinstance(cache_seqlens, int):
         cache_seqlens = _of_sequences(q, cache_seqlens)
-    if cache_batch_idx is not None:
-        if block_table is not None or tuple(cache_batch_idx.shape) != (q.shape[0],):
-            raise ValueError(f"{where}: cache_batch_idx must be ({q.shape[0]},), an entry of the caches for each "
-                             f"sequence, and there is no block_table then; got {tuple(cache_batch_idx.shape)}")
+    for name, option in (("cache_batch_idx", cache_batch_idx), ("cache_leftpad", cache_leftpad)):
+        if option is not None and (block_table is not None or tuple(option.shape) != (q.shape[0],)):
+            raise ValueError(f"{where}: {name} must be ({q.shape[0]},), a number for each sequence, and there is no "
+                             f"block_table then; got {tuple(option.shape)}")
+    if cache_batch_idx is not None or cache_leftpad is not None:
         # A dense cache is one page a sequence.
-        block_table = cache_batch_idx[:, None]
+        block_table = (_counted(q.shape[0], q) if cache_batch_idx is None else cache_batch_idx)[:, None]
         if cache_seqlens is None:
             cache_seqlens = _of_sequences(q, k_cache.shape[1])
     if rotary_cos is not None:
@@ -143,6 +144,12 @@ def flash_attn_with_kvcache(q: Any, k_cache: Any, v_cache: Any, k: Any = None, v
             raise ValueError(f"{where}: new rows need k, v and cache_seqlens")
         _append(k, v, k_cache, v_cache, cache_seqlens, block_table)
         cache_seqlens = cache_seqlens + k.shape[1]
+    if cache_leftpad is not None:
+        # Pages of one row begin anywhere.
+        rows = k_cache.shape[1]
+        places = (cache_leftpad[:, None] + _counted(rows, q)[None]).clip(0, rows - 1)
+        block_table, cache_seqlens = block_table * rows + places, (cache_seqlens - cache_leftpad).clip(0)
+        k_cache, v_cache = (x.reshape(-1, 1, *x.shape[2:]) for x in (k_cache, v_cache))
     return _attention(q, k_cache, v_cache, causal=causal, scale=softmax_scale, window=tuple(window_size),
                       softcap=softcap, alibi_slopes=alibi_slopes, block_table=block_table, seqlens_k=cache_seqlens,
                       num_splits=num_splits, return_lse=return_softmax_lse)

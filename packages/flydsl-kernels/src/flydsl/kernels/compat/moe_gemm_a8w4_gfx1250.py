@@ -16,7 +16,7 @@ import flydsl.expr as fx
 from flydsl.kernels.gemm.wmma_config import SLAB, WmmaConfig, wmma_config
 from flydsl.kernels.gemm.wmma_kernel import SCALE_ROWS, cluster_place, wmma_loop
 from flydsl.kernels.host.config import require
-from flydsl.kernels.moe.finish import activate, floats
+from flydsl.kernels.moe.finish import activate
 from flydsl.kernels.parts.index import compute_mcast_masks, div, mod
 from flydsl.kernels.parts.indices import uniform
 from flydsl.kernels.parts.lane import Lane, lane_of
@@ -99,7 +99,7 @@ def _store(tensors: dict[str, Any], acc: list[Any], config: GroupedWmmaConfig, r
     bias = Buffer(tensors["bias"], fx.Float32, fx.Int64(expert) * config.n, config.n) if config.bias else None
     for ni in range(config.n_repeat):
         at = column + (ni * 16 + lane.group * count)
-        addend = floats(bias, at, count) if bias is not None else None
+        addend = bias.load(at, count) if bias is not None else None
         for mi in range(config.m_repeat):
             value = acc[mi * config.n_repeat + ni]
             value = value if addend is None else value + addend

@@ -135,8 +135,7 @@ def attend_rows(tensors, sizes, config, share, results):
             scores.store(scores.load() * scale)
             hide(scores, places, share.begin + step.tile * config.tokens, mine, share.context, sizes.reach)
             do(softmax.begin())
-            do(softmax.finish())
-            softmax.settle(sums)
+            do(softmax.finish(sums))
             weave(products[-1], fx.convert_layout(weights, operand, modes=(1, 0)), ahead=config.ahead)
 
     # Places of results are computed here: what the places of queries have in common with them would stay in registers.

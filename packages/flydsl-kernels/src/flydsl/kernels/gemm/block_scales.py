@@ -14,6 +14,7 @@ from ..parts.epilogue import FAR
 from ..parts.index import cdiv, div, mod
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile, Multiply, Staged
+from ..parts.matrix import MatrixOp
 from ..parts.memory import Buffer, lds_read, lds_write
 from ..parts.operand import Fragments
 from ..parts.products import TileProducts, part_rows
@@ -153,22 +154,22 @@ class BlockScaledProducts(TileProducts):
     instructions later, when they are there. So the accumulators are (sums, complete partial sums with their factors).
 
     Args:
-        config: tells ``op``, ``m_repeat``, ``n_repeat``, ``blocks`` and ``apart``.
+        op, m_tiles, n_tiles: as of :class:`TileProducts`; `blocks` are chunks of a row of a tile of k.
         a: fragments from LDS, or as `of_b`.
         of_b: ``of_b(held, ni, block, count)``: the `count` chunks of a block of 128 k.
+        apart: rows of a lane that follow each other.
         first_block: as of :class:`TileProducts`.
     """
 
-    def __init__(self, config: Any, tally: Tally, a: Any, of_b: Any, scales: SharedScales | RegisterScales,
-                 first_block: Any = 0) -> None:
-        op = config.op
+    def __init__(self, op: MatrixOp, tally: Tally, m_tiles: int, n_tiles: int, blocks: int, a: Any, of_b: Any,
+                 scales: SharedScales | RegisterScales, apart: int = 1, first_block: Any = 0) -> None:
         self._calls = SCALE_BLOCK * op.element_bytes // (op.block_bytes * op.blocks)  # of the instruction, in a part
         self._of_b = of_b
-        super().__init__(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks // self._calls, a,
-                         of_b, size=max(part_rows(config.m_repeat) // self._calls, 1), first_block=first_block)
-        self._config, self._scales_of = config, scales
+        super().__init__(op, tally, m_tiles, n_tiles, blocks // op.blocks // self._calls, a, of_b,
+                         size=max(part_rows(m_tiles) // self._calls, 1), first_block=first_block)
+        self._apart, self._scales_of = apart, scales
         self._shared = scales if isinstance(scales, SharedScales) else None
-        count = config.m_repeat * config.n_repeat
+        count = m_tiles * n_tiles
         # Where the complete partial sums belong that a tile leaves for the next.
         self._left_over = list(range(count - min(OPEN_SUMS, count), count))
 
@@ -181,7 +182,7 @@ class BlockScaledProducts(TileProducts):
     def read(self, stage: Any, part: int, ready: Any = None) -> Any:
         """(rows of A, factors of the rows that follow by row and strip)."""
         left, _ = super().read(stage, part)
-        (block, first), factors, apart = self.place(part), [], self._config.apart
+        (block, first), factors, apart = self.place(part), [], self._apart
         if self._shared is not None and first % apart == 0:
             factors = [self._shared.read(stage, block, first + i) for i in range(0, self.size, apart)]
             self.tally.add("ds_read", sum(map(len, factors)))
@@ -203,8 +204,8 @@ class BlockScaledProducts(TileProducts):
             acc, (block, first) = [list(given[0]), list(given[1])], self.place(part)
             left, read = fragments
             for i, group in enumerate(read):
-                for inside in range(self._config.apart):
-                    row = first + i * self._config.apart + inside
+                for inside in range(self._apart):
+                    row = first + i * self._apart + inside
                     factors[block, row] = [v.shuffle(v, [inside]) for v in group]
             if not isinstance(self.a, Fragments):
                 left = [self.a(held, first + i, block, self.op.blocks * self._calls) for i in range(self.size)]
@@ -213,7 +214,7 @@ class BlockScaledProducts(TileProducts):
                 settle(acc, OPEN_SUMS)
                 if isinstance(self._scales_of, RegisterScales) and (block, first + i) not in factors:
                     factors[block, first + i] = self._scales_of.of(held[1], block, first + i)
-                    self.tally.add("valu", len(factors[block, first + i]))
+                    self.tally.add("valu", len({id(f) for f in factors[block, first + i]}))  # strips may share one
                 of_row = factors[block, first + i]
                 at.append((first + i) * self.n_tiles + ni)
                 acc[1].append([value, of_row[ni * len(of_row) // self.n_tiles]])

@@ -76,7 +76,8 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         where = tensors["scale_a"], tensors["scale_b"], config, m, row, column, lane
         scales: Any = SharedScales(*where, memory) if config.shared_scales else RegisterScales(*where)
         sources.append(scales.source)
-        products = BlockScaledProducts(config, tally, fragments, of_b, scales)
+        products = BlockScaledProducts(config.op, tally, config.m_repeat, config.n_repeat, config.blocks, fragments,
+                                            of_b, scales, config.apart)
     else:
         products = TileProducts(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks, fragments,
                                 of_b)

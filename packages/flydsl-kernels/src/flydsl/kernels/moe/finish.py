@@ -10,13 +10,13 @@ import flydsl.expr as fx
 from ..parts.index import align_up, div, mod
 from ..parts.lane import Lane
 from ..parts.mathx import gelu, sigmoid, silu, tanh
-from ..parts.memory import WORDS, Buffer, pointer
+from ..parts.memory import WORDS, Buffer, pointer, write_at
 from ..parts.packed import microscale, pack_micro
 from ..parts.reduce import imax, magnitude
 from .config import INT4_FACTOR, SWIGLU_LIMIT, GroupedConfig
 from .sources import columns_of
 
-__all__ = ["TileColumns", "activate", "finish", "floats"]
+__all__ = ["TileColumns", "activate", "finish"]
 
 
 def activate(gate: Any, up: Any, name: str, limit: float | None) -> Any:
@@ -50,16 +50,7 @@ def _store(base, into, column, value, config):
     else:
         width = min(value.numel, 128 // element.width)
         for i in fx.range_constexpr(0, value.numel, width):
-            _write(at + i, value.shuffle(value, list(range(i, i + width))))
-
-
-def _write(at: Any, value: Any) -> None:
-    """A vector to memory, at once."""
-    element = value.dtype
-    register = fx.make_rmem_tensor(value.numel, element)
-    register.store(value)
-    atom = fx.make_copy_atom(fx.UniversalCopy(value.numel * element.width), element)
-    fx.copy(atom, register, fx.make_view(at, fx.make_layout(value.numel, 1)))
+            write_at(at + i, value.shuffle(value, list(range(i, i + width))))
 
 
 def _out(tensors: dict[str, Any], row: Any, element: Any, config: GroupedConfig) -> Any:
@@ -123,18 +114,18 @@ def _store_micro(tensors, config, rows, intos, column, values, lane):
         if exists:
             at = _place(config, into, column + 16 * (lane.group & 1))
             part = fx.Vector.from_elements([word for unit in units for word in unit], fx.Int32)
-            _write(_out(tensors, into, fx.Int32, config) + (at >> 2), part)
+            write_at(_out(tensors, into, fx.Int32, config) + (at >> 2), part)
     elif rows[0].exists:
         at = _place(config, intos[0], column + lane.group * config.op.acc_len)
         for i in fx.range_constexpr(2):
             if fx.const_expr(len(words) == 1):  # of both vectors
                 part = fx.Vector.from_elements([(words[0] >> (16 * i)).to(fx.Int16)], fx.Int16)
-                _write(_out(tensors, intos[0], fx.Int16, config) + ((at + 16 * i) >> 2), part)
+                write_at(_out(tensors, intos[0], fx.Int16, config) + ((at + 16 * i) >> 2), part)
             else:
                 half = words[i * len(words) // 2 : (i + 1) * len(words) // 2]
                 part = fx.Vector.from_elements(half, fx.Int32)
                 bits = {"fp4": 4, "fp8": 8}[config.out]
-                _write(_out(tensors, intos[0], fx.Int32, config) + ((at + 16 * i) * bits >> 5), part)
+                write_at(_out(tensors, intos[0], fx.Int32, config) + ((at + 16 * i) * bits >> 5), part)
     for i in fx.range_constexpr(len(rows)):
         _store_scale(tensors, config, rows[i], intos[i], div(column, 32), found[i][1], lane)
 
@@ -152,17 +143,17 @@ def _store_scale(tensors, config, row, into, group, exponent, lane):
     if fx.const_expr(config.into == "place"):
         there = tensors["out"].scales(into)
         if (lane.group == 0) & row.exists:
-            _write(there + group, byte)
+            write_at(there + group, byte)
     elif fx.const_expr(config.out_scales == "words"):
         if lane.group == 0:
             place, scales = row.place, pointer(tensors["out_scale"], fx.Int8)
             far = fx.Int64(div(place, 32) * 32) * align_up(config.n // 32, 8)
             near = div(group, 8) * 256 + mod(group, 4) * 64 + mod(place, 16) * 4 + mod(div(group, 4), 2) * 2
-            _write(scales + (far + fx.Int64(near + mod(div(place, 16), 2))), byte)
+            write_at(scales + (far + fx.Int64(near + mod(div(place, 16), 2))), byte)
     else:
         if (lane.group == 0) & row.exists:
             scales = pointer(tensors["out_scale"], fx.Int8)
-            _write(scales + (fx.Int64(into) * (config.n // 32) + fx.Int64(group)), byte)
+            write_at(scales + (fx.Int64(into) * (config.n // 32) + fx.Int64(group)), byte)
 
 
 class TileColumns:
@@ -180,7 +171,7 @@ class TileColumns:
         def beside(name: str) -> list[list[Any]]:
             rows = config.n * config.streams
             buffer = Buffer(tensors[name], fx.Float32, fx.Int64(expert) * rows, rows)
-            return [[floats(buffer, at + s * config.n, config.op.acc_len) for s in range(config.streams)]
+            return [[buffer.load(at + s * config.n, config.op.acc_len) for s in range(config.streams)]
                     for at in self.columns]
 
         self.biases = beside("bias") if config.bias else None
@@ -243,7 +234,7 @@ def _store_pair(place: Any, starts: list[Any], values: list[Any], config: Groupe
     words = [value.to(element).bitcast(fx.Int32) for value in values]
     low, high = _transposed([[word[i] for i in range(word.numel)] for word in words], lane, config.wave)
     column = odd.select(starts[1], starts[0]) + (lane.group & ~1) * config.op.acc_len
-    _write(place + fx.Int64(column), fx.Vector.from_elements(low + high, fx.Int32).bitcast(element))
+    write_at(place + fx.Int64(column), fx.Vector.from_elements(low + high, fx.Int32).bitcast(element))
 
 
 def _values(acc: list[Any], config: GroupedConfig, weight: Any, of_row: Any, biases: Any, factors: Any) -> list[Any]:
@@ -260,9 +251,3 @@ def _values(acc: list[Any], config: GroupedConfig, weight: Any, of_row: Any, bia
         value = activate(values[0], values[1], config.activation, config.limit) if config.gated else values[0]
         out.append(value if weight is None else value * weight)
     return out
-
-
-def floats(buffer: Buffer, at: Any, count: int) -> Any:
-    """`count` f32 from `at` on, a multiple of four."""
-    parts = [buffer.load(at + i, WORDS) for i in range(0, count, WORDS)]
-    return fx.Vector.from_elements([part[i] for part in parts for i in range(WORDS)], fx.Float32)

@@ -19,11 +19,12 @@ from ..host.weights import in_order
 from ..op import Plan
 from ..target import Target
 from .activation import activation_gradient, halves, joined
-from .config import GroupedConfig, grouped_config, pick_block, tile_columns
+from .config import GroupedConfig, grouped_config
 from .grouped import launch_grouped
 from .reduction import ReduceConfig, launch_reduce
 from .sort_op import MOE_SORT
 from .sorting import most_blocks
+from .tuned import pick_block, tile_columns
 from .weights import of_rows, ordered
 
 __all__ = ["plan_gradient", "product_launcher"]

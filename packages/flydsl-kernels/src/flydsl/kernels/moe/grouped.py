@@ -21,7 +21,7 @@ from ..host.dense import require_dense
 from ..parts.grid import block_of
 from ..parts.index import div, mod
 from ..parts.indices import uniform
-from ..parts.lane import Lane, lane_of
+from ..parts.lane import lane_of
 from ..parts.mainloop import MainLoop, Staged
 from ..parts.memory import WORDS, pointer
 from ..parts.operand import Rows
@@ -31,8 +31,8 @@ from ..parts.schedule import Tally, hot_loop_schedule
 from .config import FEW, GroupedConfig
 from .finish import TileColumns, finish
 from .rows import TileRows
-from .scales import BlockScales, Shape, microscales
-from .sources import DirectRows, Weights, WideRows
+from .scales import BlockScales, microscales
+from .sources import DirectRows, Weights, WideRows, wave_k
 
 __all__ = ["compute_tile", "grouped_kernel", "launch_grouped"]
 
@@ -84,21 +84,16 @@ def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> 
     else:
         fragments = x.reader(lane, 0, op.groups)
         sources.append(Staged(x))
-        first = wave_k(lane, config) * config.blocks if config.k_waves > 1 else 0
+        first = wave_k(lane.wave, config) * config.blocks
     if kind == "blocks":
-        products: Any = BlockScaledProducts(Shape(op, config.m_repeat, n_tiles, config.blocks), tally, fragments,
-                                            w.of_b, blocks, first)
+        products: Any = BlockScaledProducts(op, tally, config.m_repeat, n_tiles, config.blocks, fragments, w.of_b,
+                                            blocks, first_block=first)
     else:
         products = TileProducts(op, tally, config.m_repeat, n_tiles, config.blocks // op.blocks, fragments, w.of_b,
                                 scales=scales, converts=w.converts, first_block=first)
     begin = fx.block_idx.y * config.k_tiles if config.k_batch > 1 else 0
     return MainLoop(config.k_tiles, STAGES, sources, products, tally, max(STAGES, config.scale_tiles),
                     (partial(order, early_writes=True), order), begin=begin)
-
-
-def wave_k(lane: Lane, config: GroupedConfig) -> Any:
-    """Which share of a tile's k the wave has."""
-    return div(lane.wave, config.n_waves)
 
 
 @flyc.jit
@@ -118,8 +113,9 @@ def compute_tile(tensors, tokens, sorted_rows, row, expert, column, config, memo
         if fx.const_expr(config.k_waves == 1):
             finish(rows, columns, acc)
         else:
-            acc = add_wave_slices(acc, stages[0], config, config.op, wave_k(lane, config), lane)
-            if wave_k(lane, config) == 0:
+            share = wave_k(lane.wave, config)
+            acc = add_wave_slices(acc, stages[0], config, config.op, share, lane)
+            if share == 0:
                 finish(rows, columns, acc)
 
 

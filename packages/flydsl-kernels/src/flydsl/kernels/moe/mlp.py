@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -20,7 +21,8 @@ from ..op import Gradient, Op, Plan, like
 from ..parts.index import cdiv
 from ..target import Target
 from .activation import activation_gradient, activation_reference, halves, joined
-from .config import ACTIVATIONS, ARCHS, GroupedConfig, grouped_config, is_wide, pick_block, tile_columns, tile_of
+from .config import ARCHS, GroupedConfig
+from .experts import experts_config
 from .grouped import launch_grouped
 
 __all__ = ["MLP"]
@@ -54,24 +56,15 @@ def _plan(target: Target, x: Any, w_gate_up: Any, w_down: Any, activation: str, 
     where = "mlp"
     dtype = dtype_name(x, where, ("f16", "bf16"))
     m, model, inter = _sizes(x, w_gate_up, w_down)
-    require(where, activation in ACTIVATIONS[1:],
-            f"activation must be one of {', '.join(ACTIVATIONS[1:])}, got {activation!r}")
-    block = pick_block(m, 1)
-
-    def product(gated: bool, n: int, k: int, **options: Any) -> GroupedConfig:
-        tile = tile_of(target, "none", block, tile_columns(target, block, gated), k)
-        return grouped_config(where, target, n=n, k=k, dtype=dtype, block_m=block, wide=is_wide(m, k), gated=gated,
-                              **tile, **options)
-
-    up = product(True, inter, model, activation=activation, limit=limit)
-    down = product(False, model, inter)
+    found = experts_config(where, target, m, 1, 1, model, inter, dtype, activation, limit, (False, False), False)
+    up, down = (replace(part, source="row", into="row", weighted=False) for part in (found.up, found.down))
     for weight, config in ((w_gate_up, up), (w_down, down)):
         weight_dtype(weight, config, where)
     if not m:
         return None
     operands = as_rows(x, where), ordered(w_gate_up, up, interleaved), ordered(w_down, down)
     inner = allocate(target, x, (m, inter), dtype)
-    return Plan(lambda: _launcher(up, down), lambda out: (*operands, inner, out, m, cdiv(m, block)))
+    return Plan(lambda: _launcher(up, down), lambda out: (*operands, inner, out, m, cdiv(m, up.block_m)))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

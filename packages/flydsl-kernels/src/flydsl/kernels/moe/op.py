@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..host.arrays import as_rows, contiguous, statistic
+from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..host.models import Model
 from ..op import Gradient, Op, Plan, Result, like
@@ -23,22 +24,22 @@ from .tuned import TUNING
 __all__ = ["MOE", "OPS", "moe_workspace"]
 
 
-def _logits(logits: Any, where: str) -> tuple[str, Any]:
-    """dtype and contiguous rows of a matrix (tokens, experts)."""
+def _plan(where: str, target: Target, logits: Any, topk: int, bias: Any, absent: tuple[None, ...],
+          **options: Any) -> Plan | None:
+    """Routing of logits; `absent` stands for the results that there are not."""
     dtype = dtype_name(logits, where)
-    if len(logits.shape) != 2:
-        raise ValueError(f"{where}: the logits must be (tokens, experts), got shape {tuple(logits.shape)}")
-    return dtype, as_rows(logits, where)
+    require(where, len(logits.shape) == 2,
+            f"the logits must be (tokens, experts), got shape {tuple(logits.shape)}")
+    rows, (tokens, experts) = as_rows(logits, where), logits.shape
+    config = route_config(where, target, experts, topk, dtype, bias=bias is not None, **options)
+    addend = None if bias is None else statistic(contiguous(bias), (experts,), f"{where}: bias")
+    return Plan(lambda: route_launcher(config), lambda *out: (rows, addend, *out, *absent, tokens)) if tokens else None
 
 
 def _plan_route(target: Target, logits: Any, topk: int, scoring: str, bias: Any, num_groups: int, topk_groups: int,
                 renormalize: bool, scale: float) -> Plan | None:
-    dtype, rows = _logits(logits, "route")
-    tokens, experts = logits.shape
-    config = route_config("route", target, experts, topk, dtype, scoring=scoring, bias=bias is not None,
-                          groups=num_groups, kept_groups=topk_groups, renormalize=renormalize, scale=float(scale))
-    addend = None if bias is None else statistic(contiguous(bias), (experts,), "route: bias")
-    return Plan(lambda: route_launcher(config), lambda *outs: (rows, addend, *outs, None, tokens)) if tokens else None
+    return _plan("route", target, logits, topk, bias, (None,), scoring=scoring, groups=num_groups,
+                 kept_groups=topk_groups, renormalize=renormalize, scale=float(scale))
 
 
 def _scores(logits: Any, scoring: str) -> Any:
@@ -121,13 +122,6 @@ ROUTE = Op(
 # ------------------------------------------------------------------------------------------- gating by softmax
 
 
-def _plan_gating(target: Target, gating: Any, topk: int, renormalize: bool) -> Plan | None:
-    dtype, rows = _logits(gating, "topk_gating_softmax")
-    tokens, experts = gating.shape
-    config = route_config("topk_gating_softmax", target, experts, topk, dtype, renormalize=renormalize)
-    return Plan(lambda: route_launcher(config), lambda *outs: (rows, None, *outs, tokens)) if tokens else None
-
-
 def _gating_reference(gating: Any, topk: int, renormalize: bool) -> tuple[Any, ...]:
     import torch
 
@@ -147,7 +141,9 @@ TOPK_GATING_SOFTMAX = Op(
     "`(weights, indices, token_expert_indices)` of (tokens, E) values; of equal ones the lower expert first",
     results=lambda gating, topk, renormalize: tuple(
         Result((gating.shape[0], topk), kind) for kind in ("f32", "i32", "i32")),
-    plan=_plan_gating, reference=_gating_reference, widths=(16, 37),
+    plan=lambda target, gating, topk, renormalize: _plan("topk_gating_softmax", target, gating, topk, None, (),
+                                                         renormalize=renormalize),
+    reference=_gating_reference, widths=(16, 37),
     sample=lambda draw, m, n, topk=2, dtype="f32": (draw.normal(m, n, dtype=dtype), topk, True),
     bench=lambda target, rows: [(f"topk_gating_softmax top {k}", (4096, experts), {"topk": k, "dtype": "bf16"})
                                 for experts, k in ((256, 8), (160, 6))],

@@ -14,14 +14,13 @@ from ..parts.epilogue import FAR
 from ..parts.index import align_up, cdiv, div, mod
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile
-from ..parts.matrix import MatrixOp
 from ..parts.memory import Buffer
 from ..parts.scales import PairedScales
 from .config import SCALE_K, GroupedConfig
 from .rows import TileRows
-from .sources import columns_of, strips_of
+from .sources import columns_of, strips_of, wave_k
 
-__all__ = ["BlockScales", "Shape", "microscales"]
+__all__ = ["BlockScales", "microscales"]
 
 SPAN = 128  # k of microscaled instructions
 PER_SPAN = SPAN // SCALE_K["micro"]
@@ -30,14 +29,12 @@ ONE = 127  # the scale of 1
 
 def _share(t: KTile, lane: Lane, config: GroupedConfig) -> KTile:
     """The wave's share of a tile, as a tile of :attr:`GroupedConfig.share_k` of k."""
-    if config.k_waves == 1:
-        return t
-    return KTile(t.turn * config.k_waves + div(lane.wave, config.n_waves), t.further * config.k_waves)
+    return KTile(t.turn * config.k_waves + wave_k(lane.wave, config), t.further * config.k_waves)
 
 
 class BlockScales(RegisterScales):
     """Scales of 128 k: one of a row of x for each row tile of a lane, one of 128 rows of w for each strip (one for all
-    where they surely share it).
+    strips of gate, or of up, where they surely share it).
 
     The lanes of a load are in as many rows of memory. So those of several tiles are loaded together, where they follow
     each other, and take turns in being the first.
@@ -53,8 +50,10 @@ class BlockScales(RegisterScales):
         w = Buffer(tensors["w_scale"], fx.Float32, fx.Int64(expert) * per_expert, per_expert)
         # From a row to the next, and from a block.
         along, further = (1, rows.of_x) if config.turned_scales else (count, 1)
-        columns = columns_of(column, lane.wave, config)
-        columns = columns[:1] if config.streams == 1 and 128 % config.block_n == 0 else columns
+        columns, self._times = columns_of(column, lane.wave, config), 1
+        span = 16 * config.n_repeat
+        if config.adjoining and 128 % span == config.n * (config.streams - 1) % span == 0:
+            columns, self._times = columns[:1], config.n_repeat
         self._x = [(x, (row < rows.of_x).select(row * along, FAR // 4), further) for row in rows.sources]
         self._w = [(w, div(at + s * config.n, 128) * count, 1) for at in columns for s in range(config.streams)]
 
@@ -81,25 +80,9 @@ class BlockScales(RegisterScales):
         return [source.load(place + i * step, 1, first)[0] for i in range(self._per_tile)]
 
     def of(self, held: list[Any], block: int, row: int) -> list[Any]:
-        """What the sums of a row tile over a block of 128 k are multiplied by, for each strip or for all."""
+        """What the sums of a row tile over a block of 128 k are multiplied by, for each strip."""
         x, w = held
-        return [fx.full(1, x[row][block] * strip[block], fx.Float32) for strip in w]
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The tile of a wave, as block scaled products take it.
-
-    Attributes:
-        op: the instruction; `m_repeat` x `n_repeat` tiles of 16 x 16, `blocks` chunks of a row of a tile of k.
-        apart: rows of a lane that follow each other.
-    """
-
-    op: MatrixOp
-    m_repeat: int
-    n_repeat: int
-    blocks: int
-    apart: int = 1
+        return [fx.full(1, x[row][block] * strip[block], fx.Float32) for strip in w] * self._times
 
 
 @dataclass(frozen=True)
@@ -117,13 +100,14 @@ class _Side:
     of: Callable[[KTile, Any, int], list[tuple[Any, int]]]
 
 
-def _elements(buffer: Buffer, places: list[Any], step: int, steps: int) -> _Side:
+def _elements(buffer: Buffer, places: list[Any], step: int, config: GroupedConfig) -> _Side:
     """Tiles of 16 rows, an element a lane and 128 k: the scaled MFMA takes the byte of its lane group from each lane,
     the scaled WMMA all four of 128 k in a word.
 
     Args:
-        places: element of each tile's rows for the first 128 k; `step` to the next; `steps` of a tile of k.
+        places: element of each tile's rows for the first 128 k; `step` to the next.
     """
+    steps = config.share_k // SPAN
 
     def word(element: Any) -> Any:
         return element.to(fx.Uint8).to(fx.Int32) if buffer.element is fx.Int8 else element
@@ -155,48 +139,50 @@ def _words(sides: list[PairedScales], tile_k: int) -> _Side:
     return _Side(lambda t: 0 if t.further % tiles else sum(side.loads for side in sides), fetch, of)
 
 
-def _scales_of_x(rows: TileRows) -> _Side:
-    data, lane, config = rows.tensors["x_scale"], rows.lane, rows.config
-    mfma, steps = config.target.matrix == "mfma", config.share_k // SPAN
+def _element(config: GroupedConfig) -> tuple[Any, int]:
+    """What a lane loads of the scales of 128 k of a row: the byte of its lane group, or the word of all four."""
+    return (fx.Int8, 1) if config.target.matrix == "mfma" else (fx.Int32, PER_SPAN)
+
+
+def _scales_of_x(rows: TileRows, inside: Any) -> _Side:
+    data, config = rows.tensors["x_scale"], rows.config
     if config.scale_one:
         one = [(fx.Int32(ONE * 0x01010101), 0)] * config.m_repeat
         return _Side(lambda t: 0, lambda t, _: [], lambda t, held, call: one)
     if config.x_scales == "words":
         return _words([PairedScales(data, 0, align_up(config.scales_k, 8), rows.total, rows.first, config.m_repeat,
-                                    config.block_m % 32 == 0, lane)], config.share_k)
-    element, unit = (fx.Int8, 1) if mfma else (fx.Int32, PER_SPAN)
-    along, inside = config.scales_k // unit, lane.group if mfma else 0
+                                    config.block_m % 32 == 0, rows.lane)], config.share_k)
+    element, unit = _element(config)
+    along = config.scales_k // unit
     return _elements(Buffer(data, element, None, fx.Int64(rows.of_x) * along),
                      [(source < rows.of_x).select(source * along, FAR // 4) + inside for source in rows.sources],
-                     PER_SPAN // unit, steps)
+                     PER_SPAN // unit, config)
 
 
-def _scales_of_w(data: Any, expert: Any, column: Any, lane: Lane, config: GroupedConfig) -> _Side:
-    mfma, steps, strips = config.target.matrix == "mfma", config.share_k // SPAN, strips_of(column, lane.wave, config)
-    if config.w_scales == "words" and mfma:
+def _scales_of_w(data: Any, expert: Any, column: Any, lane: Lane, config: GroupedConfig, inside: Any) -> _Side:
+    element, unit = _element(config)
+    if config.w_scales == "words" and unit == 1:
         width, first = align_up(config.scales_k, 8), columns_of(column, lane.wave, config)[0]
-        start, tiles = fx.Int64(expert) * (config.rows_b * width), config.n_repeat
-        if config.strips == "halves":
-            firsts = [first + s * config.n for s in range(config.streams)]
-        else:
-            firsts, tiles = [first * config.streams], tiles * config.streams
+        start, apart = fx.Int64(expert) * (config.rows_b * width), config.strips == "halves"
+        firsts = [first + s * config.n for s in range(config.streams)] if apart else [first * config.streams]
+        tiles = config.n_repeat * config.streams // len(firsts)
         return _words([PairedScales(data, start, width, config.rows_b, at, tiles, tiles % 2 == 0, lane)
                        for at in firsts], config.share_k)
-    element, unit = (fx.Int8, 1) if mfma else (fx.Int32, PER_SPAN)
-    count = config.rows_b * config.scales_k // unit
+    count, strips = config.rows_b * config.scales_k // unit, strips_of(column, lane.wave, config)
     buffer = Buffer(data, element, fx.Int64(expert) * count, count)
     if config.w_scales == "words":  # of 32 rows, the words of 128 k lie together
         along = config.scales_k // PER_SPAN * 32
-        return _elements(buffer, [div(strip, 2) * along + mod(strip, 2) * 16 + lane.row for strip in strips], 32, steps)
-    inside = lane.row * PER_SPAN // unit + (lane.group if mfma else 0)
-    return _elements(buffer, [strip * (16 * config.scales_k // unit) + inside for strip in strips],
-                     16 * PER_SPAN // unit, steps)
+        return _elements(buffer, [div(strip, 2) * along + mod(strip, 2) * 16 + lane.row for strip in strips], 32,
+                         config)
+    return _elements(buffer, [strip * (16 * config.scales_k // unit) + lane.row * (PER_SPAN // unit) + inside
+                              for strip in strips], 16 * PER_SPAN // unit, config)
 
 
 def microscales(rows: TileRows, expert: Any, column: Any) -> tuple[Held, Any]:
     """e8m0 scales of 32 k: what loads them, and ``scales(t, held)`` of :class:`TileProducts`."""
     lane, config = rows.lane, rows.config
-    sides = _scales_of_x(rows), _scales_of_w(rows.tensors["w_scale"], expert, column, lane, config)
+    inside = lane.group if config.target.matrix == "mfma" else 0
+    sides = _scales_of_x(rows, inside), _scales_of_w(rows.tensors["w_scale"], expert, column, lane, config, inside)
 
     def fetch(t: KTile, before: Any) -> list[Any]:
         return [side.fetch(_share(t, lane, config), before and before[i]) for i, side in enumerate(sides)]

@@ -8,6 +8,7 @@ from ..host.arrays import allocate, contiguous
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..op import Op, Plan, Result
+from ..parts.index import align_up, cdiv
 from ..target import Target
 from .sorting import MAX_TOKENS, build_moe_sorting_module, capacity, shares, sort_workspace
 
@@ -18,9 +19,8 @@ def routing(ids: Any, weights: Any, where: str) -> tuple[int, int]:
     """(tokens, k) of the experts and weights of tokens. TypeError or ValueError if they are not as they must be."""
     dtype_name(ids, f"{where}: ids", ("i32",))
     dtype_name(weights, f"{where}: weights", ("f32",))
-    if len(ids.shape) != 2 or tuple(ids.shape) != tuple(weights.shape):
-        raise ValueError(f"{where}: ids and weights must both be (tokens, k), got {tuple(ids.shape)} and "
-                         f"{tuple(weights.shape)}")
+    require(where, len(ids.shape) == 2 and tuple(ids.shape) == tuple(weights.shape),
+            f"ids and weights must both be (tokens, k), got {tuple(ids.shape)} and {tuple(weights.shape)}")
     tokens, topk = ids.shape
     require(where, tokens < MAX_TOKENS, f"at most {MAX_TOKENS - 1} tokens are supported, got {tokens}")
     return tokens, topk
@@ -50,7 +50,7 @@ def _plan_sort(target: Target, ids: Any, weights: Any, num_experts: int, block: 
 
 def _sort_results(ids: Any, weights: Any, num_experts: int, block: int, expert_mask: Any) -> tuple[Result, ...]:
     rows = capacity(ids.shape[0], ids.shape[1], num_experts, block)
-    return (Result((rows,), "i32"), Result((rows,), "f32"), Result(((rows + block - 1) // block,), "i32"),
+    return (Result((rows,), "i32"), Result((rows,), "f32"), Result((cdiv(rows, block),), "i32"),
             Result((2,), "i32"))
 
 
@@ -67,8 +67,8 @@ def _sort_reference(ids: Any, weights: Any, num_experts: int, block: int, expert
         found, slots = torch.nonzero(ids == expert, as_tuple=True)
         rows[row : row + len(found)] = (slots << 24) | found
         factors[row : row + len(found)] = weights[found, slots]
-        experts[row // block : (row + len(found) + block - 1) // block] = number
-        row, number = row + -(-len(found) // block) * block, number + 1
+        experts[row // block : cdiv(row + len(found), block)] = number
+        row, number = row + align_up(len(found), block), number + 1
     return rows.double(), factors.double(), experts.double(), torch.tensor([row, tokens]).double()
 
 

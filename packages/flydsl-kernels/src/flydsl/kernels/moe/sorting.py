@@ -17,7 +17,7 @@ import flydsl.expr as fx
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS
 from ..parts.index import align_up, cdiv, div, mod
-from ..parts.memory import Buffer, pointer
+from ..parts.memory import WORDS, Buffer, pointer, write_at
 from ..parts.reduce import Lds
 from ..target import Target, builder
 from .gating import RouteConfig, choose
@@ -28,14 +28,13 @@ __all__ = [
 ]
 
 ROUND = 256  # entries whose places are found together
-WORDS = ROUND // 32  # of their mask
+MASK_WORDS = ROUND // 32  # of the mask of a round
 ONE_SHOT = 256  # entries that one workgroup sorts
 MOST_SHARES = 128
 LEAST_SHARES = 16  # of several: those without entries help to fill the padding
 MAX_TOKENS = 1 << 24  # a row is (slot << 24) | token
 MAX_EXPERTS = 1024
 MAX_SLOTS = 127
-VECTOR = 4  # i32 of 16 bytes
 TOGETHER = 32  # counts of shares that are on their way at once
 FOUR = 4  # rounds of entries that are, where they are counted
 
@@ -92,7 +91,7 @@ class SortConfig(KernelConfig):
 
     @property
     def lds_bytes(self) -> int:
-        return (self.experts * (WORDS + 4) + 2 * 16) * 4
+        return (self.experts * (MASK_WORDS + 4) + 2 * 16) * 4
 
     def grid(self, m: Any) -> tuple[Any, ...]:
         return (m,)
@@ -173,9 +172,9 @@ def _counted(tensors, first, last, config):
 
 @flyc.jit
 def _totals(tensors, counts, share, table, config):
-    """(rows of this thread's expert, those of shares before)."""
+    """(rows of this thread's expert, those of shares before, and whether it is local: 1 or 0)."""
     thread = fx.thread_idx.x
-    total, before = fx.Int32(0), fx.Int32(0)
+    total, before, is_local = fx.Int32(0), fx.Int32(0), fx.Int32(0)
     if thread < config.experts:
         if fx.const_expr(config.one):
             total = table[thread]
@@ -183,9 +182,10 @@ def _totals(tensors, counts, share, table, config):
             before = _counted(tensors, 0, share, config)
             total = before + _counted(tensors, share, counts, config)
         if fx.const_expr(config.mask):
-            local = Buffer(tensors["mask"], fx.Int32, None, config.experts).load(thread, 1)[0]
-            total = (local != 0).select(total, 0)
-    return total, before
+            mask = Buffer(tensors["mask"], fx.Int32, None, config.experts)
+            is_local = (mask.load(thread, 1)[0] != 0).select(fx.Int32(1), 0)
+            total = total * is_local
+    return total, before, is_local
 
 
 @flyc.jit
@@ -210,7 +210,7 @@ def _place_round(first, entry, entries, start, end, base, bits, out, config):
     takes = (thread < ROUND) & (at < entries) & _is_expert(expert, config)
     token = div(at, config.topk)
     name = ((at - token * config.topk) << 24) | token
-    for i in range(thread, WORDS * experts, config.threads):
+    for i in range(thread, MASK_WORDS * experts, config.threads):
         bits[fx.Int32(i)] = fx.Int32(0)
     fx.lds_barrier()
     word, bit = div(thread, 32), fx.Int32(1) << mod(thread, 32)
@@ -219,7 +219,7 @@ def _place_round(first, entry, entries, start, end, base, bits, out, config):
     fx.lds_barrier()
     rank, count, row = fx.Int32(0), fx.Int32(0), fx.Int32(0)
     if takes:
-        for w in fx.range_constexpr(WORDS):
+        for w in fx.range_constexpr(MASK_WORDS):
             mask = bits[expert + w * experts]
             count = count + fx.math.ctpop(mask)
             mine = (word == w).select(mask & (bit - 1), (word > w).select(mask, 0))
@@ -272,16 +272,13 @@ def align(count: Any, block: int) -> Any:
 def _clear(tensors, share, config):
     """Zero the output buffer, with the workgroups that do not sort."""
     threads, start = config.threads, pointer(tensors["clear"], fx.Int32)
-    zero = fx.make_rmem_tensor(VECTOR, fx.Int32)
-    zero.fill(0)
-    atom = fx.make_copy_atom(fx.UniversalCopy128b(), fx.Int32)
     for i in range(share * threads + fx.thread_idx.x, tensors["chunks"], tensors["groups"] * threads):
-        fx.copy(atom, zero, fx.make_view(start + fx.Int64(i) * VECTOR, fx.make_layout(VECTOR, 1)))
+        write_at(start + fx.Int64(i) * WORDS, fx.full(WORDS, 0, fx.Int32))
 
 
 @flyc.jit
 def _routed(tensors, tokens, config, lds):
-    """Route the tokens and keep experts and weights in LDS, where they are those of entries."""
+    """Route the tokens: this thread's expert and weight, once they are those of entries in LDS."""
     route, thread = config.route, fx.thread_idx.x
     ids, weights = lds.array(fx.Int32, ROUND), lds.array(fx.Float32, ROUND)
     local, lane = div(thread, route.lanes), mod(thread, route.lanes)
@@ -292,7 +289,10 @@ def _routed(tensors, tokens, config, lds):
             ids[local * route.topk + j] = chosen[j][1]
             weights[local * route.topk + j] = chosen[j][0]
     fx.lds_barrier()
-    return ids, weights
+    found, weight = fx.Int32(-1), fx.Float32(0.0)
+    if thread < tokens * route.topk:
+        found, weight = ids[thread], weights[thread]
+    return found, weight
 
 
 @flyc.kernel
@@ -313,10 +313,7 @@ def _sort_kernel(tensors, tokens: fx.Int32, counts: fx.Int32, rounds: fx.Int32, 
         weights = Buffer(tensors["weights"], fx.Float32, None, tokens * topk)
         found, weight = ids.load(first + thread, 1)[0], weights.load(first + thread, 1)[0]
     else:
-        held, held_weights = _routed(tensors, tokens, config, lds)
-        found, weight = fx.Int32(-1), fx.Float32(0.0)
-        if thread < entries:
-            found, weight = held[thread], held_weights[thread]
+        found, weight = _routed(tensors, tokens, config, lds)
     table: Any = None
     if fx.const_expr(config.one):
         table = _cleared_table(config, lds)
@@ -324,21 +321,17 @@ def _sort_kernel(tensors, tokens: fx.Int32, counts: fx.Int32, rounds: fx.Int32, 
         if fx.const_expr(config.route is None):
             _histogram(ids, entries, first + ROUND, rounds - 1, config, table)
         fx.lds_barrier()
-    total, before = _totals(tensors, counts, share, table, config)
+    total, before, is_local = _totals(tensors, counts, share, table, config)
     offset, valid = _scan(align(total, config.block), config, lds)
     start, end, base = (lds.array(fx.Int32, experts) for _ in range(3))
     number = fx.Int32(thread)
     if fx.const_expr(config.mask):
-        is_local = fx.Int32(0)
-        if thread < experts:
-            mask = Buffer(tensors["mask"], fx.Int32, None, experts)
-            is_local = (mask.load(thread, 1)[0] != 0).select(fx.Int32(1), 0)
         number, _ = _scan(is_local, config, lds)
     numbers = lds.array(fx.Int32, experts)
     if thread < experts:
         start[thread], end[thread], base[thread] = offset, offset + total, offset + before
         numbers[thread] = number
-    bits = lds.array(fx.Int32, WORDS * experts)
+    bits = lds.array(fx.Int32, MASK_WORDS * experts)
     rows = capacity(tokens, topk, experts, config.block)
     out = Buffer(tensors["sorted_ids"], fx.Int32, None, rows), Buffer(tensors["sorted_weights"], fx.Float32, None, rows)
     if (share == 0) & (thread == 0):

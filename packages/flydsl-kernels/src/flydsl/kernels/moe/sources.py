@@ -11,14 +11,19 @@ from ..parts.epilogue import FAR
 from ..parts.index import align_up, div, mod
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile
-from ..parts.memory import WORDS, Buffer, pointer
+from ..parts.memory import WORDS, Buffer, pointer, read_at
 from ..parts.operand import Rows, Shuffled
 from ..parts.packed import int4_chunk
 from .config import GroupedConfig
 from .halves import conversion_cost, dequantised
 from .rows import TileRows
 
-__all__ = ["Weights", "WideRows", "columns_of", "strips_of"]
+__all__ = ["DirectRows", "Weights", "WideRows", "columns_of", "strips_of", "wave_k"]
+
+
+def wave_k(wave: Any, config: GroupedConfig) -> Any:
+    """Which share of a tile's k a wave has."""
+    return 0 if config.k_waves == 1 else div(wave, config.n_waves)
 
 
 def columns_of(column: Any, wave: Any, config: GroupedConfig) -> list[Any]:
@@ -51,7 +56,6 @@ class WideRows(Rows):
             found = rows.source(row)
             start = base + fx.Int64((found < rows.of_x).select(found, 0)) * self._config.a_row_words
             self._wide.append((start, self._config.chunk_at(chunk) * WORDS))
-        self._atom = fx.make_copy_atom(fx.UniversalCopy128b(), fx.Int32)
 
     def fetch(self, t: KTile) -> list[Any]:
         """Start loading a tile; past the end of a row, what lies at its end, for which the weights are zero."""
@@ -59,9 +63,7 @@ class WideRows(Rows):
         for start, chunk in self._wide:
             at = t.index * self.tile.row_words + chunk
             at = (at < words).select(at, words - WORDS) if self._config.ragged else at
-            register = fx.make_rmem_tensor(WORDS, fx.Int32)
-            fx.copy(self._atom, fx.make_view(start + at, fx.make_layout(WORDS, 1)), register)
-            out.append(register.load())
+            out.append(read_at(start + at))
         return out
 
 
@@ -79,9 +81,7 @@ class DirectRows:
         self._starts = [(source < rows.of_x).select(source * words, FAR // 4) for source in rows.sources]
         groups = config.op.groups
         # Of the chunks for one load of packed weights, a lane has neighbours.
-        self._chunk = mod(lane.group, groups) * config.spread
-        if config.k_waves > 1:
-            self._chunk = self._chunk + div(lane.wave, config.n_waves) * (config.blocks * groups)
+        self._chunk = mod(lane.group, groups) * config.spread + wave_k(lane.wave, config) * (config.blocks * groups)
         self._places = [i % config.spread + i // config.spread * config.spread * groups for i in range(config.blocks)]
         self.source = Held(lambda t, _: self._fetch(t), len(self._starts) * config.blocks)
 
@@ -107,7 +107,7 @@ class Weights:
 
     def __init__(self, tensors: dict[str, Any], expert: Any, column: Any, lane: Lane, config: GroupedConfig) -> None:
         self._config, self._count = config, config.b_blocks // config.k_waves  # of the wave
-        share = div(lane.wave, config.n_waves)
+        share = wave_k(lane.wave, config)
         strips, words = strips_of(column, lane.wave, config), config.rows_b // 16 * config.strip_words
         common: dict[str, Any] = dict(column=0, tile_strips=config.rows_b // 16, strips=strips, lanes=config.wave)
         self._data = Shuffled(tensors["w"], lane, strip_words=config.strip_words, blocks=config.b_blocks,
@@ -118,9 +118,8 @@ class Weights:
             element, along = element_of(config.scale), align_up(config.scales_k, config.scale_unit)
             count = config.rows_b * (1 if config.w_scales == "row" else along)
             self._scales = Buffer(tensors["w_scale"], element, fx.Int64(expert) * count, count)
-            self._places = [self._scale_place(strip, lane) for strip in strips]
-            if config.k_waves > 1:
-                self._places = [place + self._scales_past(share * self._count) for place in self._places]
+            self._places = [self._scale_place(strip, lane) + self._scales_past(share * self._count)
+                            for strip in strips]
         loads = self._data.loads
         self.source = Held(lambda t, _: self._fetch(t), 2 * loads if self._grouped else loads)
 

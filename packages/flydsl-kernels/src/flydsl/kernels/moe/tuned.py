@@ -9,25 +9,89 @@ from typing import Any
 from ..host.tuned import Problem, Tuning, known
 from ..parts.index import cdiv
 from ..target import Target
-from .config import (
-    BLOCKS,
-    FORMATS,
-    PUBLIC,
-    SCALE_ROWS,
-    WAVES,
-    most_rows,
-    pick_block,
-    shared_tile,
-    tile_columns,
-    tile_of,
-    whole_tile,
-)
+from .config import BLOCKS, FEW, FORMATS, PUBLIC, SCALE_ROWS, WAVES, WORD_K
 
-__all__ = ["TUNING", "expert_tiles", "is_fused"]
+__all__ = ["TUNING", "expert_tiles", "is_fused", "most_rows", "pick_block", "tile_columns"]
 
 EXPERTS, TOPK = 8, 2  # of the mixtures that a search runs
 PARTS = ("up_", "down_")  # before the names of the tile of each product
 STEP = 2.0**-5  # of the largest result: what a step of a few rows' values makes of it
+
+
+def pick_block(rows: int, experts: int) -> int:
+    """Rows of a block for the rows that experts have on average."""
+    return next((b for b in BLOCKS[:-1] if rows <= b * experts), BLOCKS[-1])
+
+
+def crowded(target: Target, quant: str) -> bool:
+    """Whether sums that are scaled block by block leave few of a wave's registers for a tile's operands."""
+    return FORMATS[quant].scales == "blocks" and target.wave_registers <= 256
+
+
+def most_rows(target: Target, quant: str) -> int:
+    """The largest block whose sums leave a wave registers for the rest of the loop."""
+    if crowded(target, quant):
+        return 16 * FEW
+    # Tables that turn e2m1 into bf16 take registers, too.
+    converts = FORMATS[quant].scales == "groups" and FORMATS[quant].b == "fp4"
+    return 64 if converts and target.wave_registers <= 256 else BLOCKS[-1]
+
+
+def tile_columns(target: Target, block: int, gated: bool, quant: str = "none") -> int:
+    """Columns of a workgroup: as many as the registers hold; few where rows are, so that there are more workgroups."""
+    if block == 16:
+        return 64
+    kind = FORMATS[quant]
+    if target.tensor_moves:  # more products for each row that is read from LDS; int4 in bytes is slower with more
+        wide = 128 if quant == "int4" else 256
+    else:
+        # Scales of blocks take the registers of a second wave of a SIMD in any case; gfx950 then is faster with more
+        # columns for each row of x and its scale.
+        alone = kind.scales == "blocks" and target.mx
+        wide = 256 if target.wave == 64 and (block <= 64 or alone) else 128
+    return wide // 2 if gated else wide
+
+
+def tile_of(target: Target, quant: str, block: int, columns: int, k: int) -> dict[str, Any]:
+    """Groups of waves that share a tile's k, columns of a workgroup, and bytes of a row of x in a tile. Where rows are
+    few, weights are read by as many workgroups as possible, of fewer than `columns`; as far as the weights need no
+    other padding than for one."""
+    # On gfx120 workgroups of any size keep the memory busy; rows of two tiles would then only be read more often.
+    if block <= 16 * (1 if target.arch == "gfx120" else FEW):
+        least = min(columns, 128 if FORMATS[quant].scales == "micro" else 64)
+        for waves in (4, 2):
+            if shared := shared_tile(target, quant, block, least // waves, k, waves):
+                return shared
+    return whole_tile(target, quant, block, columns, k)
+
+
+def whole_tile(target: Target, quant: str, block: int, columns: int, k: int) -> dict[str, Any]:
+    """A tile all of whose k each wave has, as :func:`tile_of`."""
+    row_bytes = tile_row_bytes(target, block)
+    if target.tensor_moves and quant in ("fp8", "a8w4") and k % 256 == 0:
+        row_bytes = 256  # as many products between two barriers as of 16-bit rows, whose instruction has a quarter of k
+    if quant == "mxfp4":  # whole tiles: behind a row are the scales of another, and 0 times a NaN is none
+        row_bytes = 128 if k % WORD_K == 0 else 64
+    return dict(k_waves=1, block_n=columns, row_bytes=row_bytes)
+
+
+def shared_tile(target: Target, quant: str, block: int, columns: int, k: int, waves: int) -> dict[str, Any] | None:
+    """A tile whose k `waves` groups of waves share, as :func:`tile_of`; None where k is not whole ones."""
+    kind, row_bytes = FORMATS[quant], tile_row_bytes(target, block)
+    # As much for each wave as fits: what is on its way must cover the latency of memory, and the conversion of the
+    # tile before.
+    shares = (WORD_K * kind.bits_a // 8,) if kind.scales == "micro" else (2 * row_bytes, row_bytes)
+    if crowded(target, quant):
+        shares = (row_bytes,)
+    if kind.scales == "groups" and target.converts_fp4:
+        shares = (4 * row_bytes, *shares)
+    fitting = [share for share in shares if k * kind.bits_a // 8 % (waves * share) == 0]
+    return dict(k_waves=waves, block_n=columns, row_bytes=waves * fitting[0]) if fitting else None
+
+
+def tile_row_bytes(target: Target, block: int) -> int:
+    """Bytes of a row of x in a tile of k; fewer of many rows where they would not fit beside the sums in registers."""
+    return 64 if target.wave_registers <= 256 and block == 128 else 128
 
 
 def is_fused(target: Target, quant: str) -> bool:
@@ -43,7 +107,7 @@ def _columns(target: Target, quant: str, block: int, gated: bool) -> int:
 
 def expert_tiles(target: Target, quant: str, rows: int, experts: int, model: int,
                  inter: int) -> tuple[int, dict[str, Any], dict[str, Any]]:
-    """Rows of a block of sorting, and the tiles of both products as of :func:`~.config.tile_of`.
+    """Rows of a block of sorting, and the tiles of both products as of :func:`tile_of`.
 
     Args:
         rows: of all experts.

@@ -8,7 +8,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.expr.rocdl.utils import call_intrinsic
 
-__all__ = ["any_lane", "index_at", "require_all_within", "require_within", "uniform"]
+__all__ = ["any_lane", "index_at", "rarely", "require_all_within", "require_within", "uniform"]
 
 
 def index_at(data: Any, at: Any) -> Any:
@@ -42,6 +42,13 @@ def any_lane(condition: Any) -> Any:
     """Whether it holds in any lane of the wave: the same in all of them."""
     mask = fx.Int64 if fx.num_warp_threads() == 64 else fx.Int32
     return mask(fx.rocdl.ballot(mask.ir_type, condition)) != 0
+
+
+def rarely(condition: Any) -> Any:
+    """The same condition, of which the compiler is told that it seldom holds: what it guards is laid out apart, so that
+    the way past it takes no branch."""
+    values = [fx.Boolean(x).ir_value() for x in (condition, False)]
+    return fx.Boolean(call_intrinsic("llvm.expect.i1", values, fx.Boolean.ir_type))
 
 
 def uniform(value: Any) -> Any:

@@ -8,7 +8,8 @@ import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS
 
-__all__ = ["MOST_BITS", "WORDS", "Buffer", "float_element", "lds_read", "lds_write", "pointer"]
+__all__ = ["MOST_BITS", "WORDS", "Buffer", "float_element", "lds_read", "lds_write", "pointer", "read_at",
+           "write_at"]
 
 WORDS = 4  # i32 of a chunk
 MOST_BITS = 128  # of an access
@@ -101,23 +102,29 @@ class Buffer:
             fx.copy(atom, register, self.view(at + i, step))
 
 
-def _lds_view(base: Any, at: Any, n: int) -> Any:
-    return fx.make_view(base + at, fx.make_layout(n, 1))
+def read_at(start: Any, n: int = WORDS) -> Any:
+    """Vector of `n` elements at a pointer, read at once."""
+    element = start.element_type
+    register = fx.make_rmem_tensor(n, element)
+    fx.copy(fx.make_copy_atom(fx.UniversalCopy(n * element.width), element),
+            fx.make_view(start, fx.make_layout(n, 1)), register)
+    return register.load()
+
+
+def write_at(start: Any, value: Any) -> None:
+    """Store a vector at a pointer, at once."""
+    element, n = start.element_type, value.numel
+    register = fx.make_rmem_tensor(n, element)
+    register.store(value)
+    fx.copy(fx.make_copy_atom(fx.UniversalCopy(n * element.width), element), register,
+            fx.make_view(start, fx.make_layout(n, 1)))
 
 
 def lds_read(base: Any, at: Any, n: int = WORDS) -> Any:
     """Vector of `n` elements of LDS at `at`, read at once."""
-    element = base.element_type
-    register = fx.make_rmem_tensor(n, element)
-    atom = fx.make_copy_atom(fx.UniversalCopy(n * element.width), element)
-    fx.copy(atom, _lds_view(base, at, n), register)
-    return register.load()
+    return read_at(base + at, n)
 
 
 def lds_write(base: Any, at: Any, value: Any) -> None:
     """Store a vector in LDS at `at`, at once."""
-    element, n = base.element_type, value.numel
-    register = fx.make_rmem_tensor(n, element)
-    register.store(value)
-    atom = fx.make_copy_atom(fx.UniversalCopy(n * element.width), element)
-    fx.copy(atom, register, _lds_view(base, at, n))
+    write_at(base + at, value)

@@ -13,25 +13,30 @@ _HOME = {
         "ceildiv", "pow2_shift", "split_row_major_2d", "swizzle_128", "swizzle_xor16", "tile_chunk_coord_i32",
         "udiv_const", "urem_const", "xcd_remap_bx_by",
     ),
+    "flydsl.kernels.common.memory": (
+        "atomic_add", "buffer_atomic_add", "copy_load", "copy_store", "element_ptr", "global_load", "global_load_i32",
+        "global_load_i64x2", "global_ptr_from_addr", "global_store", "load_global_16b", "to_llvm_ptr",
+    ),
+    "flydsl.kernels.common.waits": ("anchor", "barrier", "wait_barrier"),
     "flydsl.kernels.common.preshuffle": ("make_preshuffle_b_layout", "make_preshuffle_scale_layout"),
     "flydsl.kernels.common.host": (
         "_run_compiled", "cvt_sr_f32_to_bf16", "get_dtype_str", "get_dtype_vec_size", "get_warp_size",
         "stream_ptr_to_async_token", "validate_moe_dtypes",
     ),
     "flydsl.expr": ("crd2idx", "idx2crd"),
+    "flydsl.expr.buffer_ops": (
+        "buffer_load", "buffer_store", "create_buffer_resource", "create_buffer_resource_from_addr",
+    ),
     "flydsl.kernels.target": ("default_f8_type", "target"),
     "flydsl.kernels.parts.mathx": ("exp2_f32_fast", "gelu", "rcp_f32", "relu", "rsqrt", "sigmoid", "silu", "tanh"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-# Raw buffer access is the compiler's.
-_BUFFERS = ("buffer_load", "buffer_store", "create_buffer_resource", "create_buffer_resource_from_addr")
-
-__all__ = [*_MODULE_OF, *_BUFFERS]
+_RENAMED = {"exp2_amdgcn_scalar": ("flydsl.kernels.parts.mathx", "exp2"), "maxnum": ("flydsl.expr.arith", "maxnumf")}
+__all__ = [*_MODULE_OF, *_RENAMED]
 
 
 def __getattr__(name: str) -> _Any:
-    if name in _BUFFERS:
-        return getattr(_importlib.import_module("flydsl.expr.buffer_ops"), name)
-    if name not in _MODULE_OF:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(_importlib.import_module(_MODULE_OF[name]), name)
+    module, own = _RENAMED.get(name) or (_MODULE_OF[name], name)
+    return getattr(_importlib.import_module(module), own)

@@ -1,0 +1,78 @@
+//===- Lines.h - the lines that an access touches --------------*- C++ -*-===//
+#ifndef FLYSIM_OBSERVE_LINES_H
+#define FLYSIM_OBSERVE_LINES_H
+
+#include "observe/Access.h"
+#include "observe/Cache.h"
+#include "observe/Traffic.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace flysim {
+
+/// The distinct lines of one access and, per line, its sectors, in the order of the lanes. Addresses of the host
+/// become places on a device (HostArrays).
+class Lines {
+public:
+  explicit Lines(const HostArrays &arrays) : arrays(arrays) {}
+  void clear() { count = 0, behind = 0; }
+  /// Adds what the lanes of `a` touch.
+  void add(const MemoryAccess &a);
+  /// Adds sectors of the line at a place.
+  void addSectors(uint64_t line, unsigned sectors);
+
+  unsigned size() const { return count; }
+  uint64_t line(unsigned k) const { return lines[k]; }
+  unsigned sectors(unsigned k) const { return masks[k]; }
+
+  /// The lines of an access as seen from the place of an address.
+  struct Shape {
+    struct Line {
+      int64_t distance;
+      unsigned sectors;
+    };
+    uint64_t low = 0; ///< the place's position in its line
+    std::vector<Line> lines;
+  };
+  /// The place of `address`; false if [from, to) lies in more than one array.
+  bool placeOf(uint64_t address, uint64_t from, uint64_t to, uint64_t &place);
+  /// The shape of what was added, seen from `place`.
+  void keep(uint64_t place, Shape &shape) const;
+  /// Sets the lines to those of `shape` around `place`, which must have the same position in its line.
+  void set(uint64_t place, const Shape &shape);
+
+private:
+  /// Adds the sectors of [from, to), at their places.
+  void stretch(uint64_t from, uint64_t to);
+
+  static constexpr unsigned kMost = 256; // 64 lanes of 64 bytes, at any alignment
+  const HostArrays &arrays;
+  HostArrays::Part part; ///< the one that was accessed last
+  uint64_t lines[kMost], behind = 0; ///< the first line behind all that were added
+  unsigned masks[kMost], count = 0;
+};
+
+/// The lines of global and buffer accesses by whole waves. Lanes mostly have the distances from each other that
+/// they had when the instruction ran before: the same lines, somewhere else.
+class LinePatterns {
+public:
+  explicit LinePatterns(size_t instructions) : memos(instructions) {}
+  /// Sets `lines` to those that `inst`, number `index`, is about to access on `wave`. False, with nothing known of
+  /// them, if not all lanes of the wave access memory, or not by 32-bit offsets from one address.
+  bool find(size_t index, Wave &wave, const Inst &inst, const InstInfo &info, Lines &lines);
+
+private:
+  struct Memo {
+    LanePattern pattern;
+    uint32_t below = 0, above = 0; ///< how far the lowest and the highest offset are from the first lane's
+    Lines::Shape shape;
+  };
+  std::vector<std::unique_ptr<Memo>> memos;
+};
+
+} // namespace flysim
+
+#endif
