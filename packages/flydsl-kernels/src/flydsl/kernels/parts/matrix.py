@@ -63,8 +63,9 @@ class MatrixOp:
     scales: Any = None
 
     def operand(self, chunks: list[Any]) -> list[Any]:
-        """What each instruction of a call takes of the chunks of an operand, vectors of i32."""
-        return [_joined([_part(chunk, i, self.instructions) for chunk in chunks]) for i in range(self.instructions)]
+        """What each instruction of a call takes of the chunks of an operand, vectors of i32. An instruction joins its
+        own: joined for several, chunks of fp6 are copied where registers are few."""
+        return [[_part(chunk, i, self.instructions) for chunk in chunks] for i in range(self.instructions)]
 
     def multiply_all(self, products: list[tuple[Any, Any, Any, Any]]) -> list[Any]:
         """``acc + a b`` of several independent (a, b, acc, scales of a and b): operands of :meth:`operand`, and of each
@@ -72,7 +73,7 @@ class MatrixOp:
         would wait for the first."""
         sums = [acc for _, _, acc, _ in products]
         for i in range(self.instructions):
-            sums = [fx.mma_atom_call(self._atom(scales), None, b[i], a[i], acc)
+            sums = [fx.mma_atom_call(self._atom(scales), None, _joined(b[i]), _joined(a[i]), acc)
                     for (a, b, _, scales), acc in zip(products, sums, strict=True)]
         return sums
 
