@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 import tempfile
@@ -124,16 +123,6 @@ def cases(target: Any, sequence: int, heads: int, context: int) -> Iterator[Case
                 full=True)))
 
 
-def _uneven(launch: Any) -> float:
-    """Time of the compute unit with most work, work-groups going to that with least to do, over the mean of the chip's,
-    or of as many as there are work-groups."""
-    groups = math.prod(launch.raw["grid"])
-    replayed = sum(i.sampled for i in launch.instructions) / launch.timing.sample_groups
-    mean = sum(i.issued for i in launch.instructions) / groups
-    units = min(groups, launch.raw["machine"]["compute_units"])
-    return launch.sustained.imbalance * replayed * launch.timing.groups_per_cu * units / (mean * groups)
-
-
 def measured(case: Case) -> list[Row]:
     """Each kernel of a launch that is more than a hundredth of its time."""
     import flydsl.compiler as flyc
@@ -157,7 +146,7 @@ def measured(case: Case) -> list[Row]:
         rows.append(Row(
             case.name, case.shape, launch.raw["kernel"], timing.microseconds,
             timing.matrix_busy / (timing.sample_cycles * timing.simds), timing.memory_cycles / timing.cycles,
-            _uneven(launch), launch.raw["vgprs"], sum(r.vgpr_spills for r in resources.values()),
+            launch.sustained.unevenness, launch.raw["vgprs"], sum(r.vgpr_spills for r in resources.values()),
             extra / clocks if clocks else 0.0, seconds))
     return rows
 

@@ -140,15 +140,16 @@ def test_placement_decides_which_l2_has_what_work_groups_share(launch, arch, hea
 @needs_clang
 def test_the_slowest_compute_unit_decides(launch):
     """Long work-groups at the end of the grid: one compute unit ends ten times as late as the replayed one."""
-    groups = 512
-
-    def run(every: int) -> dict:
+    def run(every: int, groups: int = 512) -> dict:
         out = np.zeros(groups * 256, np.uint32)
         return launch("gfx950", "uneven", groups, out, ctypes.c_uint32(every), ctypes.c_uint32(40))
 
-    even, p = run(1 << 20), run(groups)
-    assert even["sustained"]["imbalance"] == pytest.approx(1)
+    even, p = run(1 << 20), run(512)
+    assert even["sustained"]["imbalance"] == even["sustained"]["unevenness"] == pytest.approx(1)
     assert 4 < p["sustained"]["imbalance"] < 6  # one of ten and one of one, over two of one
+    assert p["sustained"]["unevenness"] == pytest.approx(p["sustained"]["imbalance"], rel=0.05)  # of 512 one is longer
+    few = run(3, 3)["sustained"]["unevenness"]  # on three compute units: one of ten over the mean of ten, one and one
+    assert 2.2 < few < 2.8
     assert p["sustained"]["microseconds"] > even["sustained"]["microseconds"]
 
 

@@ -92,7 +92,7 @@ void sustained(Json &j, const SustainedResult &s) {
   j.field("estimate", true).field("microseconds", s.microseconds).field("clock_mhz", s.clockMhz);
   j.field("power", s.power).field("memory_bytes", s.memoryBytes).field("reread_bytes", s.rereadBytes);
   j.field("behind_l2_bytes", s.behindL2Bytes).field("l2_hit", s.l2Hit);
-  j.field("imbalance", s.imbalance).field("bound", s.bound).close('}');
+  j.field("imbalance", s.imbalance).field("unevenness", s.unevenness).field("bound", s.bound).close('}');
 }
 
 void timing(Json &j, const LaunchProfile &p, const TimingResult &r) {

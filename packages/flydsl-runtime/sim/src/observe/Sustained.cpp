@@ -45,28 +45,30 @@ std::vector<double> lostRereads(const LaunchProfile &p, const TimingTable &t) {
   return extra;
 }
 
-/// Work-groups go to the compute unit that has least to do, in the order of the grid: the time of
-/// the one that ends last, over the time for the same number of work-groups like the replayed ones.
-double imbalance(const LaunchProfile &p, const TimingResult &peak) {
+/// Work-groups go to the compute unit that has least to do, in the order of the grid: what the one that ends last has
+/// to do, over the same number of work-groups like the replayed ones, and over the mean.
+void balance(const LaunchProfile &p, const TimingResult &peak, SustainedResult &s) {
   if (p.groupIssued.empty() || p.traces.empty() || !peak.groupsPerCu)
-    return 1.0;
+    return;
   double replayed = 0;
   for (const GroupTrace &g : p.traces)
     replayed += g.linearId < p.groupIssued.size() ? p.groupIssued[g.linearId] : 0;
   replayed /= double(p.traces.size());
   if (replayed <= 0)
-    return 1.0;
+    return;
   std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> loads;
   for (unsigned k = 0; k < p.arch->computeUnits; ++k)
     loads.push(0);
-  uint64_t longest = 0;
+  uint64_t longest = 0, all = 0;
   for (uint32_t cost : p.groupIssued) {
     uint64_t load = loads.top() + cost;
     loads.pop();
     loads.push(load);
     longest = std::max(longest, load);
+    all += cost;
   }
-  return double(longest) / (replayed * double(peak.groupsPerCu));
+  s.imbalance = double(longest) / (replayed * double(peak.groupsPerCu));
+  s.unevenness = double(longest) * double(std::min<size_t>(p.groupIssued.size(), p.arch->computeUnits)) / double(all);
 }
 
 /// What a matrix instruction draws when the unit is never idle, by its rate: a rate of twice the
@@ -124,7 +126,7 @@ SustainedResult estimateSustained(const LaunchProfile &p, const TimingResult &pe
   for (const InstCounters &c : p.counters)
     l2Bytes += double(c.l2Bytes);
   s.l2Hit = l2Bytes > 0 ? 1.0 - r.behindL2Bytes / l2Bytes : 1.0;
-  s.imbalance = imbalance(p, peak);
+  balance(p, peak, s);
   double balanced = r.cycles / s.clockMhz;
   double memory = r.memoryBytes / conditions.memoryBytesPerSec * 1e6;
   double side = conditions.sideBytesPerSec > 0 ? r.behindL2Bytes / conditions.sideBytesPerSec * 1e6 : 0.0;

@@ -23,6 +23,7 @@ struct SustainedResult {
   double behindL2Bytes = 0; ///< what the L2s of the dies did not have: from the memory-side cache or the memory
   double l2Hit = 1;         ///< the part of all that went to L2 which the L2 of the work-group's die had
   double imbalance = 1;     ///< time of the compute unit that has most to do, over that of the replayed one
+  double unevenness = 1;    ///< the same over the mean of those that have something to do
   /// What decides most: "memory", "memory-side cache", "clock", "imbalance", "launch" or "issue".
   const char *bound = "";
 };

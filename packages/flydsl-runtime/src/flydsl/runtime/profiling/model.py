@@ -97,10 +97,10 @@ class Sustained:
 
     ``clock_mhz`` is what the power limit leaves, ``power`` what the launch would draw at the peak clock (1: the
     limit), ``memory_bytes`` the traffic with what the caches of the dies did not keep (``reread_bytes`` of it), and
-    ``imbalance`` the time of the compute unit with most work over that of the replayed one. ``l2_hit`` is the part of
-    what went through L2 that the die of the work-group had in its own, ``behind_l2_bytes`` the rest; both are None in
-    profiles of simulators that did not place work-groups on dies. ``bound`` is what decides: "memory", "memory-side
-    cache", "clock", "imbalance", "launch" or "issue".
+    ``imbalance`` the time of the compute unit with most work over that of the replayed one, ``unevenness`` the same
+    over the mean of those that have work. ``l2_hit`` is the part of what went through L2 that the die of the
+    work-group had in its own, ``behind_l2_bytes`` the rest. These three are None in profiles of simulators that did not
+    find them. ``bound`` is what decides: "memory", "memory-side cache", "clock", "imbalance", "launch" or "issue".
     """
 
     microseconds: float
@@ -113,6 +113,7 @@ class Sustained:
     estimate: bool = True
     behind_l2_bytes: float | None = None
     l2_hit: float | None = None
+    unevenness: float | None = None
 
 
 @dataclass(frozen=True)
