@@ -39,7 +39,8 @@ def _gate(g: Any, activation: str) -> tuple[Any, Any]:
 
 
 def activation_gradient(gate: Any, up: Any, dh: Any, activation: str, limit: float | None) -> tuple[Any, Any, Any]:
-    """(h, gradient of gate, gradient of up) of tensors of f32."""
+    """(h, gradient of gate, gradient of up) of tensors of f32. By hand: within an operator torch records nothing, and
+    `torch.func` fails under the modes in which operators are checked and compiled."""
     limit = SWIGLU_LIMIT if activation == "swiglu" and limit is None else limit
     inside: tuple[Any, Any] = (1.0, 1.0)
     if limit is not None:
