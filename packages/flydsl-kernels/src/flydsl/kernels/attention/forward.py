@@ -47,6 +47,20 @@ def _store_logs(Lse, found, places, here, head, row, share, shares, unit, sizes,
             Lse[line] = (total > 0.0).select(log, -math.inf)
 
 
+def _queries(data, here, head, block, sizes, first, own, config):
+    """The block's rows of Q in registers, as operand of the first product; `own` is the thread's place in it."""
+    stored, shape = config.stored_element, (config.rows, config.d)
+    load = fx.make_copy_atom(fx.rocdl.BufferCopy(8 * stored.width), stored)
+    start = here.start(here.row, head, sizes.q_batch, sizes.q_row, sizes.q_head)
+    matrix = head_matrix(data, stored, start, here.rows, config.d, sizes.q_row)
+    copy = fx.make_tiled_copy_B(load, first).get_slice(own)
+    q = first.get_slice(own).make_fragment_B(shape)
+    q_stored = fx.make_fragment_like(q, stored)
+    fx.copy(load, copy.partition_S(fx.flat_divide(matrix, shape)[None, None, block, 0]), copy.retile(q_stored))
+    q.store(converted(q_stored.load(), config.element, config.target))
+    return q
+
+
 @flyc.kernel
 def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Lengths, Table, Descales, sizes: Sizes,
                    first: fx.TiledMma, second: fx.TiledMma, config: fx.Constexpr):
@@ -66,22 +80,13 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
     here = Sequence(batch, sizes, config, StartsQ, StartsK, Lengths)
     row = block * BM
     if row < here.rows:
-        # Q stays in registers.
         own = config.row_thread(tid)
         scores_of, sums_of = first.get_slice(own), second.get_slice(tid)
-        q, k = scores_of.make_fragment_B((BM, D)), scores_of.make_fragment_A((BN, D))
-        v = sums_of.make_fragment_A((DV, BN))
-        stored = config.stored_element
-        load_q = fx.make_copy_atom(fx.rocdl.BufferCopy(8 * stored.width), stored)
-        q_matrix = head_matrix(Q, stored, here.start(here.row, head, sizes.q_batch, sizes.q_row, sizes.q_head),
-                               here.rows, D, sizes.q_row)
-        q_tile = fx.flat_divide(q_matrix, (BM, D))[None, None, block, 0]
-        q_copy = fx.make_tiled_copy_B(load_q, first).get_slice(own)
-        q_stored = fx.make_fragment_like(q, stored)
-        fx.copy(load_q, q_copy.partition_S(q_tile), q_copy.retile(q_stored))
-        q.store(converted(q_stored.load(), element, config.target))
+        q = _queries(Q, here, head, block, sizes, first, own, config)
 
         # K and V pass through LDS.
+        k, v = scores_of.make_fragment_A((BN, D)), sums_of.make_fragment_A((DV, BN))
+        stored = config.stored_element
         if fx.const_expr(config.page):
             table = Buffer(Table, fx.Int32, None, fx.Int64(sizes.table_row) * fx.Int64(batch + 1))
             require_pages(table, batch * sizes.table_row, fx.ceildiv(here.keys, config.page), sizes.pages,
