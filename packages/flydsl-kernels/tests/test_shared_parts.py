@@ -120,6 +120,10 @@ def test_raw_atomics():
                            (dict(ordering="sometimes"), "must be one of")):
         with pytest.raises(ValueError, match=message):
             common.atomic_add(None, 0, fx.Float32(1.0), **wrong)
+    with pytest.raises(ValueError, match="2 bytes is needed"):
+        common.atomic_add(None, 0, 1, dtype_bytes=2)
+    with pytest.raises(TypeError, match="an i32, an f32 or two f16 or bf16"):
+        common.buffer_atomic_add(fx.Float64(1.0), None, 0)
 
 
 @flyc.kernel

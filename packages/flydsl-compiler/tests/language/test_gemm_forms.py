@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import flydsl.compiler as flyc
+import flydsl.expr as fx
 from flydsl.runtime.device import get_warp_size
 
 pytestmark = pytest.mark.skipif(get_warp_size() != 64, reason="needs MFMA")
@@ -104,6 +105,11 @@ def test_atom_calls_of_values(load: Any, device: None) -> None:
     c = np.full((64, 96), np.nan, np.float32)
     module.run(*(flyc.from_dlpack(v) for v in (a, b, c)))
     np.testing.assert_allclose(c, 1 + a.astype(np.float32) @ b.astype(np.float32).T, rtol=1e-4, atol=1e-4)
+
+
+def test_atom_calls_of_values_take_vectors() -> None:
+    with pytest.raises(TypeError, match="a, b and c must be vectors"):
+        fx.mma_atom_call(None, None, 1, 2, 3)
 
 
 def test_order_and_layout_exclude_each_other(load: Any) -> None:

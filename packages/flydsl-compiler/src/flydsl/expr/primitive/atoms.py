@@ -17,6 +17,7 @@ from .. import _emit
 from .._functions import functions
 from .._lanes import numel
 from .._matrix_arch import require_matrix_arch
+from .._vector import Vector
 from ..numeric import Numeric, as_numeric
 from ..utils.convert import as_ir_value, bit_width
 from ..values.atoms import CopyAtom, MmaAtom, TiledCopy, TiledMma, check_state_field
@@ -484,6 +485,8 @@ def mma_atom_call(atom: Any, d: Any, a: Any, b: Any, c: Any, **state: Any) -> An
     """One MMA atom: ``d = a * b + c``. With None as d, a, b and c are vectors of the instruction's sizes (of any
     elements, such as words), and the result is one like c: values need no fragments."""
     if d is None:
+        if not all(isinstance(x, Vector) for x in (a, b, c)):
+            raise TypeError("mma_atom_call: without d, a, b and c must be vectors")
         operands = [x.ir_value() for x in (a, b, c)]
         result = fly.mma_atom_call_ssa([operands[2].type], _mma_atom_of(atom, state), *operands)
         return type(c)(result, c.shape, c.dtype)

@@ -10,6 +10,7 @@ from typing import Any
 import flydsl.expr as fx
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import llvm
+from flydsl.expr.numeric import as_numeric
 from flydsl.expr.rocdl.utils import call_intrinsic
 from flydsl.kernels.comm.system import at
 from flydsl.kernels.parts.memory import pointer
@@ -69,6 +70,7 @@ def load_global_16b(data: Any, offset: Any = 0) -> Any:
 
 def global_store(data: Any, value: Any, offset: Any = 0) -> None:
     """Store a value or a vector at an offset that counts elements of it."""
+    value = value if isinstance(value, fx.Vector) else as_numeric(value)
     fx.llvm.generic_store(element_ptr(data, offset, value.dtype), value)
 
 
@@ -86,7 +88,9 @@ def atomic_add(dst: Any, offset: Any, value: Any, *, dtype_bytes: int = 4, syncs
     Raises:
         ValueError: a value of another size, an alignment below it, an unknown ordering.
     """
-    value = _INTEGERS[dtype_bytes](value) if isinstance(value, int) and dtype_bytes in _INTEGERS else value
+    if isinstance(value, int) and dtype_bytes in _INTEGERS:
+        value = _INTEGERS[dtype_bytes](value)
+    value = as_numeric(value)
     if value.dtype.width != 8 * dtype_bytes:
         raise ValueError(f"atomic_add: a value of {dtype_bytes} bytes is needed (dtype_bytes), got {value.dtype}")
     if alignment is not None and alignment < dtype_bytes:
@@ -110,7 +114,14 @@ def buffer_atomic_add(vdata: Any, rsrc: Any, offset: Any, soffset: Any = 0, aux:
         rsrc: from `create_buffer_resource`.
         offset, soffset: bytes, of the lane and of the wave.
         aux: cache bits.
+
+    Raises:
+        TypeError: another type.
     """
+    pair = isinstance(vdata, fx.Vector) and vdata.numel == 2 and vdata.dtype in (fx.Float16, fx.BFloat16)
+    vdata = vdata if isinstance(vdata, fx.Vector) else as_numeric(vdata)
+    if not pair and (isinstance(vdata, fx.Vector) or vdata.dtype not in (fx.Int32, fx.Uint32, fx.Float32)):
+        raise TypeError(f"buffer_atomic_add: an i32, an f32 or two f16 or bf16 are needed, got {vdata!r}")
     data = vdata.ir_value()
     suffix, result = str(data.type), data.type
     if isinstance(vdata, fx.Vector):
