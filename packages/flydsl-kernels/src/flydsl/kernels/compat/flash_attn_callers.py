@@ -112,7 +112,7 @@ def flash_attn_with_kvcache(q: Any, k_cache: Any, v_cache: Any, k: Any = None, v
         rotary_interleaved: pairs are neighbours; else of the first and the second half.
         cache_seqlens: i32 [B], or an int for all: rows that are valid before that.
         cache_batch_idx: i32 [B], the entry of the caches that belongs to each sequence; not with `block_table`.
-        cache_leftpad: i32 [B], at least 0: rows before the first of each sequence. Lengths and positions count them, too.
+        cache_leftpad: i32 [B], at least 0: rows before the first of each sequence, which lengths and positions count.
             Not with `block_table`. Costs a table of all rows in each call.
         num_splits: workgroups that share the keys of a row, 0: as many as suit.
 
