@@ -10,7 +10,6 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -86,17 +85,6 @@ def test_no_loop_of_attention_is_worse_than_recorded(loop):
     found, before = attention.steady_state(loop, target(), ARCH), hot_loops.recorded(ARCH)[loop.label]
     assert before["loop"] - WORSE <= 100 * found.loop <= 100
     assert found.spills <= before.get("spills", 0) and found.vgpr <= 1024
-
-
-@pytest.mark.parametrize(("groups", "uneven"), [(3, 1.0), (4, 1.0), (5, 1.6), (8, 1.0), (9, 4 / 3)])
-def test_compute_units_with_fewer_work_groups_count(groups, uneven):
-    """Equal work-groups on four compute units: the busiest one has the number rounded up, the mean is that of all."""
-    launch = SimpleNamespace(
-        raw={"grid": (groups, 1, 1), "machine": {"compute_units": 4}},
-        instructions=[SimpleNamespace(sampled=20, issued=10 * groups)],
-        timing=SimpleNamespace(sample_groups=2, groups_per_cu=-(-groups // 4)),
-        sustained=SimpleNamespace(imbalance=1.0))
-    assert attention._uneven(launch) == pytest.approx(uneven)
 
 
 def test_the_page_lists_what_is_recorded():

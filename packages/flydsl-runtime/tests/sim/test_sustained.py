@@ -215,3 +215,13 @@ def test_constants_of_a_machine(tmp_path, text, expected):
     done = subprocess.run([sys.executable, "-c", CHILD, str(Path(__file__).parent), str(library)],
                           capture_output=True, text=True, env={**os.environ, "FLYDSL_SIM_MODEL": str(file)})
     assert expected in done.stdout, done.stdout[-1500:] + done.stderr
+
+
+@needs_clang
+@pytest.mark.parametrize(("groups", "uneven"), [
+    (3, 1), (256, 1), (257, 2 * 256 / 257), (512, 1), (576, 3 * 256 / 576)])
+def test_a_grid_that_compute_units_do_not_divide_is_uneven(launch, groups, uneven):
+    """Equal work-groups on 256 compute units: the busiest has the number rounded up, the mean is of all."""
+    out = np.zeros(groups * 256, np.uint32)
+    p = launch("gfx950", "uneven", groups, out, ctypes.c_uint32(1 << 20), ctypes.c_uint32(40))
+    assert p["sustained"]["unevenness"] == pytest.approx(uneven, rel=1e-3)
