@@ -15,7 +15,7 @@ from ..parts.index import align_up, cdiv
 from ..target import Target
 
 __all__ = [
-    "BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "DENSE_TUNING", "FEW", "MX", "PRESHUFFLE", "ROW_SCALE", "WMMA",
+    "BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "DENSE_TUNING", "FEW", "MX", "PRESHUFFLE", "RDNA_FP8", "ROW_SCALE", "WMMA",
     "DenseTile", "Tile", "choose", "dense_knobs", "dense_tiles", "row_scale_block", "takes_preshuffled", "tile_tuning",
     "whole_knobs",
 ]
@@ -121,6 +121,10 @@ WMMA: dict[tuple[str, ...], tuple[Tile, ...]] = {
     ("fp8",): _WMMA_8, ("fp4", "fp4"): (Tile(128, 256, 256), *_WMMA_LAST), ("fp8", "fp4"): _WMMA_8,
     ("fp8", "fp8"): (_WMMA_8[0], Tile(256, 256, 128), *_WMMA_LAST),
 }
+
+#: fp8 with scales per row and column on gfx120x, without LDS, on four waves beside each other: for many rows, and for
+#: few or other columns.
+RDNA_FP8 = (Tile(32, 256, 128), Tile(32, 128, 128))
 
 #: Blocks (rows, columns of C) of the fp8 GEMM of gfx950 with scales per row and column, both operands through LDS, of
 #: which a compute unit has one.
