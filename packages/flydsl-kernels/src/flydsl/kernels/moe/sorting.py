@@ -1,9 +1,10 @@
 """Sorting of routed tokens by expert: a stable counting sort, in integers, of entries (token, slot).
 
-Entries are dealt to workgroups in consecutive shares. One workgroup is one launch; several count their shares first,
-and then each knows from all counts where the rows of its share begin. Within 256 entries, the place of an entry among
-those of its expert is the number of bits before its own in a mask of LDS, so that the order does not depend on when
-atomics arrive.
+Entries are dealt to workgroups in consecutive shares. One workgroup is one launch; for several, the shares are counted
+first, and then each knows from the counts where its rows begin. A counting workgroup has a group of neighbouring shares
+and notes after each what it has counted so far: a share reads one row of counts of each group, and that of the share
+before. Within 256 entries, the place of an entry among those of its expert is the number of bits before its own in a
+mask of LDS, so that the order does not depend on when atomics arrive.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS
+from ..parts.epilogue import FAR
 from ..parts.index import align_up, cdiv, div, mod
 from ..parts.memory import WORDS, Buffer, pointer, write_at
 from ..parts.reduce import Lds
@@ -30,13 +32,13 @@ __all__ = [
 ROUND = 256  # entries whose places are found together
 MASK_WORDS = ROUND // 32  # of the mask of a round
 ONE_SHOT = 256  # entries that one workgroup sorts
-MOST_SHARES = 128
+MOST_SHARES = 256
 LEAST_SHARES = 16  # of several: those without entries help to fill the padding
+GROUP = 8  # shares that a workgroup counts; as many rounds of entries are then on their way at once
 MAX_TOKENS = 1 << 24  # a row is (slot << 24) | token
 MAX_EXPERTS = 1024
 MAX_SLOTS = 127
-TOGETHER = 32  # counts of shares that are on their way at once
-FOUR = 4  # rounds of entries that are, where they are counted
+TOGETHER = 16  # counts of groups that are on their way at once
 
 
 def most_blocks(entries: int, experts: int, block: int) -> int:
@@ -55,7 +57,7 @@ def shares(tokens: int, topk: int) -> tuple[int, int]:
     if tokens * topk <= ONE_SHOT:
         return 1, rounds
     each = cdiv(rounds, MOST_SHARES)
-    return max(cdiv(rounds, each), LEAST_SHARES), each
+    return align_up(max(cdiv(rounds, each), LEAST_SHARES), GROUP), each
 
 
 def sort_workspace(tokens: int, topk: int, experts: int) -> int:
@@ -117,13 +119,14 @@ def _is_expert(expert: Any, config: SortConfig) -> Any:
 
 
 @flyc.jit
-def _cleared_table(config, lds):
-    """Zeros in LDS for each expert."""
-    thread, table = fx.thread_idx.x, lds.array(fx.Int32, config.experts)
-    if thread < config.experts:
-        table[thread] = fx.Int32(0)
+def _cleared_tables(config, lds, number):
+    """Zeros in LDS for each expert, in so many tables."""
+    tables = [lds.array(fx.Int32, config.experts) for _ in range(number)]
+    if fx.thread_idx.x < config.experts:
+        for table in tables:
+            table[fx.thread_idx.x] = fx.Int32(0)
     fx.lds_barrier()
-    return table
+    return tables
 
 
 @flyc.jit
@@ -134,44 +137,47 @@ def _count(expert, exists, config, table):
 
 
 @flyc.jit
-def _histogram(ids, entries, first, rounds, config, table):
-    """Count the experts of `rounds` of entries from `first`."""
-    for r in range(0, rounds, FOUR):
-        start = first + fx.Int32(r) * ROUND + fx.thread_idx.x
-        found = [ids.load(start + j * ROUND, 1)[0] for j in fx.range_constexpr(FOUR)]
-        for j in fx.range_constexpr(FOUR):
-            if fx.Int32(r) + j < rounds:
-                _count(found[j], start + j * ROUND < entries, config, table)
+def _histogram(ids, entries, places, config, tables):
+    """Count the experts of a round from each of `places` on in a table of its own; all are on their way at once."""
+    places = [at + fx.thread_idx.x for at in places]
+    found = [ids.load(at, 1)[0] for at in places]
+    for at, expert, table in zip(places, found, tables, strict=True):
+        _count(expert, at < entries, config, table)
 
 
 @flyc.kernel
 def _count_kernel(tensors, tokens: fx.Int32, rounds: fx.Int32, config: fx.Constexpr):
-    """Count the experts of a share."""
-    thread, share, lds = fx.thread_idx.x, fx.block_idx.x, Lds()
-    entries = _tokens(tensors, tokens, config) * config.topk
+    """Count the experts of a group of shares: the row of a share is of those before it in the group, and of its own."""
+    thread, experts, lds = fx.thread_idx.x, config.experts, Lds()
+    entries, first = _tokens(tensors, tokens, config) * config.topk, fx.block_idx.x * GROUP
     ids = Buffer(tensors["ids"], fx.Int32, None, tokens * config.topk)
-    table = _cleared_table(config, lds)
-    _histogram(ids, entries, share * rounds * ROUND, rounds, config, table)
+    tables = _cleared_tables(config, lds, GROUP)
+    for r in range(rounds):
+        places = [((first + j) * rounds + fx.Int32(r)) * ROUND for j in fx.range_constexpr(GROUP)]
+        _histogram(ids, entries, places, config, tables)
     fx.lds_barrier()
-    if thread < config.experts:
-        counts = Buffer(tensors["counts"], fx.Int32, None, fx.grid_dim.x * config.experts)
-        counts.store_one(share * config.experts + thread, table[thread])
+    if thread < experts:
+        counts, total = Buffer(tensors["counts"], fx.Int32, None, fx.grid_dim.x * (GROUP * experts)), fx.Int32(0)
+        for j in fx.range_constexpr(GROUP):
+            total = total + tables[j][thread]
+            counts.store_one((first + j) * experts + thread, total)
 
 
 @flyc.jit
 def _counted(tensors, first, last, config):
-    """Rows of this thread's expert in the shares from `first` to before `last`."""
-    source, total = Buffer(tensors["counts"], fx.Int32, None, last * config.experts), fx.Int32(0)
-    for i in range(first, last, TOGETHER):  # past the last share there are zeros
-        loaded = [source.load(fx.thread_idx.x, 1, (fx.Int32(i) + j) * config.experts)[0]
-                  for j in fx.range_constexpr(TOGETHER)]
+    """Rows of this thread's expert in the groups of shares from `first` to before `last`."""
+    total, size = fx.Int32(0), GROUP * config.experts
+    source = Buffer(tensors["counts"], fx.Int32, None, last * size)
+    place = fx.thread_idx.x + (size - config.experts)  # in the row of a group's last share
+    for i in range(first, last, TOGETHER):  # past the last group there are zeros
+        loaded = [source.load(place, 1, (fx.Int32(i) + j) * size)[0] for j in fx.range_constexpr(TOGETHER)]
         for count in loaded:
             total = total + count
     return total
 
 
 @flyc.jit
-def _totals(tensors, counts, share, table, config):
+def _totals(tensors, shares, share, table, config):
     """(rows of this thread's expert, those of shares before, and whether it is local: 1 or 0)."""
     thread = fx.thread_idx.x
     total, before, is_local = fx.Int32(0), fx.Int32(0), fx.Int32(0)
@@ -179,8 +185,12 @@ def _totals(tensors, counts, share, table, config):
         if fx.const_expr(config.one):
             total = table[thread]
         else:
-            before = _counted(tensors, 0, share, config)
-            total = before + _counted(tensors, share, counts, config)
+            group, size = div(share, GROUP), config.experts
+            in_group = Buffer(tensors["counts"], fx.Int32, None, share * size).load(
+                (mod(share, GROUP) > 0).select((share - 1) * size + thread, FAR // 4), 1)[0]
+            before = _counted(tensors, 0, group, config)
+            total = before + _counted(tensors, group, div(shares, GROUP), config)
+            before = before + in_group
         if fx.const_expr(config.mask):
             mask = Buffer(tensors["mask"], fx.Int32, None, config.experts)
             is_local = (mask.load(thread, 1)[0] != 0).select(fx.Int32(1), 0)
@@ -254,7 +264,7 @@ def _fill(tensors, tokens, share, counts, start, end, blocks, valid, number, con
     for i in range(share * threads + thread, blocks, counts * threads):
         row = fx.Int32(i) * block
         low, high = fx.Int32(0), fx.Int32(config.experts)
-        for _ in fx.range_constexpr(config.experts.bit_length()):
+        for _ in fx.range_constexpr((config.experts - 1).bit_length()):
             # The last expert that starts at the row or before; of those that share a start only it has rows.
             middle = div(low + high, 2)
             below = start[fx.min(middle, config.experts - 1)] <= row
@@ -316,10 +326,12 @@ def _sort_kernel(tensors, tokens: fx.Int32, counts: fx.Int32, rounds: fx.Int32, 
         found, weight = _routed(tensors, tokens, config, lds)
     table: Any = None
     if fx.const_expr(config.one):
-        table = _cleared_table(config, lds)
+        (table,) = _cleared_tables(config, lds, 1)
         _count(found, first + thread < entries, config, table)
         if fx.const_expr(config.route is None):
-            _histogram(ids, entries, first + ROUND, rounds - 1, config, table)
+            for r in range(1, rounds, GROUP):
+                places = [first + (fx.Int32(r) + j) * ROUND for j in fx.range_constexpr(GROUP)]
+                _histogram(ids, entries, places, config, [table] * GROUP)
         fx.lds_barrier()
     total, before, is_local = _totals(tensors, counts, share, table, config)
     offset, valid = _scan(align(total, config.block), config, lds)
@@ -366,7 +378,8 @@ def launch_sort(tensors, tokens, counts, rounds, config, stream, clear=(None, 0,
     """
     config.target.require_traced()
     if fx.const_expr(not config.one):
-        _count_kernel(tensors, tokens, rounds, config).launch(grid=counts, block=config.threads, stream=stream)
+        _count_kernel(tensors, tokens, rounds, config).launch(
+            grid=div(counts, GROUP), block=config.threads, stream=stream)
     groups = counts
     if fx.const_expr(clear[0] is not None):
         tensors = dict(tensors, **dict(zip(("clear", "chunks", "groups"), clear, strict=True)))
@@ -382,8 +395,9 @@ def build_moe_sorting_module(num_experts: int, topk: int, block: int = 32, one: 
 
     ids i32 and weights f32 are (tokens, topk). With C = tokens topk + E block - topk: sorted_ids i32[C] and
     sorted_weights f32[C]; sorted_experts i32[ceil(C / block)], valid i32[2]; see :func:`flydsl.kernels.ops.moe_sort`.
-    mask i32[E] and local_tokens i32[1] are read as configured, counts i32[shares E] is written unless `one`; clear is
-    zeroed (16 `clear_chunks` bytes) by `clear_groups` further workgroups. None stands for what is not used.
+    mask i32[E] and local_tokens i32[1] are read as configured, counts i32[shares E] is written unless `one`, and the
+    shares are a multiple of 8 then; clear is zeroed (16 `clear_chunks` bytes) by `clear_groups` further workgroups.
+    None stands for what is not used.
 
     Raises:
         ValueError: an argument is not supported.
