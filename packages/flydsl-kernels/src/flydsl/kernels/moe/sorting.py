@@ -330,8 +330,8 @@ def _sort_kernel(tensors, tokens: fx.Int32, counts: fx.Int32, rounds: fx.Int32, 
         _count(found, first + thread < entries, config, table)
         if fx.const_expr(config.route is None):
             for r in range(1, rounds, GROUP):
-                places = [first + (fx.Int32(r) + j) * ROUND for j in fx.range_constexpr(GROUP)]
-                _histogram(ids, entries, places, config, [table] * GROUP)
+                starts = [first + (fx.Int32(r) + j) * ROUND for j in fx.range_constexpr(GROUP)]
+                _histogram(ids, entries, starts, config, [table] * GROUP)
         fx.lds_barrier()
     total, before, is_local = _totals(tensors, counts, share, table, config)
     offset, valid = _scan(align(total, config.block), config, lds)
