@@ -74,6 +74,17 @@ def test_no_tokens():
     assert valid.tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("tokens", [6, 300])
+def test_rows_need_no_more_than_the_alignment_of_a_word(tokens):
+    (ids, weights), rows = routed(tokens, 16, 3), capacity(tokens, 3, 16, 8)
+    made = (torch.zeros(rows + 1, dtype=torch.int32)[1:], torch.zeros(rows + 1)[1:],
+            torch.zeros(-(-rows // 8), dtype=torch.int32), torch.zeros(2, dtype=torch.int32))
+    moe.moe_sorting_flydsl(ids, weights, *made, None, 16, 8)
+    rt.synchronize()
+    for mine, exact in zip(made, MOE_SORT.reference(ids, weights, 16, 8, None), strict=True):
+        assert torch.equal(mine.double(), exact)
+
+
 def test_one_workgroup_sorts_any_number():
     (ids, weights), made = routed(300, 8, 2), outputs(300, 8, 2, 16)
     run = moe.build_moe_sorting_module(8, 2, 16, True)

@@ -33,11 +33,12 @@ ROUND = 256  # entries whose places are found together
 MASK_WORDS = ROUND // 32  # of the mask of a round
 ONE_SHOT = 256  # entries that one workgroup sorts
 MOST_SHARES = 256
-LEAST_SHARES = 16  # of several: those without entries help to fill the padding
+LEAST_SHARES = 32  # of several: those without entries help to fill the padding
 GROUP = 8  # shares that a workgroup counts; as many rounds of entries are then on their way at once
 MAX_TOKENS = 1 << 24  # a row is (slot << 24) | token
 MAX_EXPERTS = 1024
 MAX_SLOTS = 127
+NO_ROW = -(1 << 31)  # of experts that a mask excludes: with all of its entries still negative
 TOGETHER = 16  # counts of groups that are on their way at once
 
 
@@ -93,7 +94,7 @@ class SortConfig(KernelConfig):
 
     @property
     def lds_bytes(self) -> int:
-        return (self.experts * (MASK_WORDS + 4) + 2 * 16) * 4
+        return (self.experts * (MASK_WORDS + 3) + 2 * 16) * 4
 
     def grid(self, m: Any) -> tuple[Any, ...]:
         return (m,)
@@ -145,9 +146,31 @@ def _histogram(ids, entries, places, config, tables):
         _count(expert, at < entries, config, table)
 
 
+def _rows_of(tensors: dict[str, Any], tokens: Any, config: SortConfig) -> tuple[Any, tuple[Buffer, Buffer]]:
+    """Rows that there may be, and their names and weights."""
+    rows = capacity(tokens, config.topk, config.experts, config.block)
+    return rows, (Buffer(tensors["sorted_ids"], fx.Int32, None, rows),
+                  Buffer(tensors["sorted_weights"], fx.Float32, None, rows))
+
+
+@flyc.jit
+def _fill(tensors, tokens, share, counts, config):
+    """Padding in all rows, each workgroup its part: what sorting leaves of it stays."""
+    rows, (names, weights) = _rows_of(tensors, tokens, config)
+    thread, name, weight = fx.thread_idx.x, fx.Int32(config.topk << 24) | tokens, fx.Float32(0.0)
+    whole = rows - mod(rows, WORDS)
+    for i in range((share * config.threads + thread) * WORDS, whole, counts * (config.threads * WORDS)):
+        names.store(fx.Int32(i), fx.full(WORDS, name, fx.Int32))
+        weights.store(fx.Int32(i), fx.full(WORDS, weight, fx.Float32))
+    if (share == 0) & (whole + thread < rows):
+        names.store_one(whole + thread, name)
+        weights.store_one(whole + thread, weight)
+
+
 @flyc.kernel
 def _count_kernel(tensors, tokens: fx.Int32, rounds: fx.Int32, config: fx.Constexpr):
-    """Count the experts of a group of shares: the row of a share is of those before it in the group, and of its own."""
+    """Count the experts of a group of shares: the row of a share is of those before it in the group, and of its own.
+    Rows that get no other name are filled here, so that they are before any gets one."""
     thread, experts, lds = fx.thread_idx.x, config.experts, Lds()
     entries, first = _tokens(tensors, tokens, config) * config.topk, fx.block_idx.x * GROUP
     ids = Buffer(tensors["ids"], fx.Int32, None, tokens * config.topk)
@@ -155,6 +178,7 @@ def _count_kernel(tensors, tokens: fx.Int32, rounds: fx.Int32, config: fx.Conste
     for r in range(rounds):
         places = [((first + j) * rounds + fx.Int32(r)) * ROUND for j in fx.range_constexpr(GROUP)]
         _histogram(ids, entries, places, config, tables)
+    _fill(tensors, tokens, fx.block_idx.x, fx.grid_dim.x, config)
     fx.lds_barrier()
     if thread < experts:
         counts, total = Buffer(tensors["counts"], fx.Int32, None, fx.grid_dim.x * (GROUP * experts)), fx.Int32(0)
@@ -206,12 +230,12 @@ def _scan(value, config, lds):
 
 
 @flyc.jit
-def _place_round(first, entry, entries, start, end, base, bits, out, config):
-    """Write the rows of 256 of the `entries` from `first` on, from the first free row of each expert in `base`.
+def _place_round(first, entry, entries, base, bits, out, config):
+    """Write the rows of 256 of the `entries` from `first` on, from the first free row of each expert in `base`: there
+    is none, and it is negative, where a mask excludes the expert.
 
     Args:
         entry: (expert, weight) of this thread.
-        start, end: rows of each expert; none of one that the mask excludes.
         bits: a mask of 256 bits an expert, as rows of words.
         out: ids and weights.
     """
@@ -235,7 +259,7 @@ def _place_round(first, entry, entries, start, end, base, bits, out, config):
             mine = (word == w).select(mask & (bit - 1), (word > w).select(mask, 0))
             rank = rank + fx.math.ctpop(mine)
         row = base[expert] + rank
-        if start[expert] < end[expert]:
+        if row >= 0:
             out[0].store_one(row, name)
             out[1].store_one(row, weight)
     fx.lds_barrier()
@@ -245,24 +269,11 @@ def _place_round(first, entry, entries, start, end, base, bits, out, config):
 
 
 @flyc.jit
-def _fill(tensors, tokens, share, counts, start, end, blocks, valid, number, config, out):
-    """Padding rows and the experts of blocks, each workgroup its part."""
-    thread, threads, block = fx.thread_idx.x, config.threads, config.block
-    sentinel = fx.Int32(config.topk << 24) | tokens
-    mine = fx.max(fx.ceildiv(config.experts - share, counts), 0)
-    for i in range(thread, mine * block, threads):
-        expert = share + div(fx.Int32(i), block) * counts
-        row = end[expert] + mod(fx.Int32(i), block)
-        if row < start[expert] + align(end[expert] - start[expert], block):
-            out[0].store_one(row, sentinel)
-            out[1].store_one(row, fx.Float32(0.0))
-    rows = capacity(tokens, config.topk, config.experts, block)
-    for i in range(valid + share * threads + thread, rows, counts * threads):
-        out[0].store_one(fx.Int32(i), sentinel)
-        out[1].store_one(fx.Int32(i), fx.Float32(0.0))
+def _block_experts(tensors, share, counts, start, blocks, valid, number, config):
+    """The experts of blocks, each workgroup its part."""
     experts = Buffer(tensors["sorted_experts"], fx.Int32, None, blocks)
-    for i in range(share * threads + thread, blocks, counts * threads):
-        row = fx.Int32(i) * block
+    for i in range(share * config.threads + fx.thread_idx.x, blocks, counts * config.threads):
+        row = fx.Int32(i) * config.block
         low, high = fx.Int32(0), fx.Int32(config.experts)
         for _ in fx.range_constexpr((config.experts - 1).bit_length()):
             # The last expert that starts at the row or before; of those that share a start only it has rows.
@@ -328,29 +339,29 @@ def _sort_kernel(tensors, tokens: fx.Int32, counts: fx.Int32, rounds: fx.Int32, 
     if fx.const_expr(config.one):
         (table,) = _cleared_tables(config, lds, 1)
         _count(found, first + thread < entries, config, table)
+        _fill(tensors, tokens, share, counts, config)
         if fx.const_expr(config.route is None):
             for r in range(1, rounds, GROUP):
                 starts = [first + (fx.Int32(r) + j) * ROUND for j in fx.range_constexpr(GROUP)]
                 _histogram(ids, entries, starts, config, [table] * GROUP)
-        fx.lds_barrier()
+        fx.barrier()  # rows are filled, too, before any gets a name
     total, before, is_local = _totals(tensors, counts, share, table, config)
     offset, valid = _scan(align(total, config.block), config, lds)
-    start, end, base = (lds.array(fx.Int32, experts) for _ in range(3))
+    start, base = (lds.array(fx.Int32, experts) for _ in range(2))
     number = fx.Int32(thread)
     if fx.const_expr(config.mask):
         number, _ = _scan(is_local, config, lds)
     numbers = lds.array(fx.Int32, experts)
     if thread < experts:
-        start[thread], end[thread], base[thread] = offset, offset + total, offset + before
-        numbers[thread] = number
+        start[thread], numbers[thread] = offset, number
+        base[thread] = (total > 0).select(offset + before, NO_ROW)
     bits = lds.array(fx.Int32, MASK_WORDS * experts)
-    rows = capacity(tokens, topk, experts, config.block)
-    out = Buffer(tensors["sorted_ids"], fx.Int32, None, rows), Buffer(tensors["sorted_weights"], fx.Float32, None, rows)
+    rows, out = _rows_of(tensors, tokens, config)
     if (share == 0) & (thread == 0):
         valid_out = Buffer(tensors["valid"], fx.Int32, None, 2)
         valid_out.store_one(0, valid)
         valid_out.store_one(1, limit)
-    places = start, end, base, bits, out
+    places = base, bits, out
     if fx.const_expr(config.one):  # its first round is mostly the only one
         _place_round(first, (found, weight), entries, *places, config)
         first, rounds = first + ROUND, rounds - 1
@@ -364,7 +375,7 @@ def _sort_kernel(tensors, tokens: fx.Int32, counts: fx.Int32, rounds: fx.Int32, 
             _place_round(at, entry, entries, *places, config)
     fx.lds_barrier()
     blocks = div(rows + (config.block - 1), config.block)
-    _fill(tensors, tokens, share, counts, start, end, blocks, valid, numbers, config, out)
+    _block_experts(tensors, share, counts, start, blocks, valid, numbers, config)
 
 
 @flyc.jit
