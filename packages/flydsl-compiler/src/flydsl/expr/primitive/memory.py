@@ -68,12 +68,12 @@ def _check_packed_offset(offset: IntTuple, bits: int, what: str) -> None:
         raise _packed_error(bits, f"{what} at the element {offset.get_static_leaf_int}, inside of a byte")
 
 
-@functions.announce
-def check_packed_element(pointer: Pointer, offset: Any) -> None:
+def _check_packed_load(pointer: Pointer, loaded: ir.Type) -> None:
     """ValueError for a load of one element of which it is not known that it starts a byte."""
-    bits = _packed_bits(pointer.type.element_type)
-    if bits:
-        _check_packed_offset(to_int_tuple(offset), bits, "a load of one element")
+    bits = _packed_bits(loaded)
+    moved = pointer.owner if bits and _space_name(pointer) != "Register" else None
+    if isinstance(moved, fly.AddOffsetOp):
+        _check_packed_offset(moved.offset, bits, "a load of one element")
 
 
 def _check_packed_access(memref: Tensor, index: IntTuple, store: bool) -> None:
@@ -205,7 +205,9 @@ def ptr_load(pointer: Pointer, result_type: Any = None) -> Any:
     _require(pointer, Pointer, "ptr_load's operand")
     if result_type is None:
         result_type = element_class_of(pointer)
-    value = fly.ptr_load(mlir_type(result_type), pointer)
+    loaded = mlir_type(result_type)
+    _check_packed_load(pointer, loaded)
+    value = fly.ptr_load(loaded, pointer)
     if isinstance(result_type, ir.Type):
         return value if isinstance(value, Vector) else Numeric.from_python_value(value)
     return result_type(value)
