@@ -11,13 +11,11 @@ from flydsl.tracing.lazy import llvm as dialect
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import _emit
-from ._lanes import numel
 from ._vector import Vector
 from ._vector_alias import VectorAlias
-from .arith import shrui
 from .enum import AtomicOrdering
 from .numeric import Boolean, Float32, Float64, Int32, Int64, Numeric, NumericMeta, Uint8, as_numeric
-from .primitive import PointerType, inttoptr, ptrtoint
+from .primitive.memory import access_ptr
 from .values.element import element_class, note_stored
 from .values.tensor import Pointer, check_literal
 
@@ -49,26 +47,12 @@ def _scope(syncscope: Any) -> ir.Attribute | None:
     return ir.StringAttr.get(str(syncscope)) if syncscope else None
 
 
-def _plain(ptr: Pointer, accessed: ir.Type) -> ir.Value:
-    """The LLVM pointer for an access of that type: LLVM knows of no swizzle, which is applied to the address."""
-    swizzle = ptr.type.swizzle
-    if not swizzle.mask:
-        return ptr.llvm_ptr
-    lanes = numel(accessed.shape) if isinstance(accessed, ir.VectorType) else 1
-    run, size = 1 << swizzle.base, lanes * _emit.bit_width(accessed) // 8
-    if run % size:
-        raise ValueError(f"{ptr} keeps only {run} bytes together, but the access of a {accessed} takes {size}")
-    address = ptrtoint(ptr)
-    moved = address ^ shrui(address & ((1 << swizzle.mask) - 1 << swizzle.base + swizzle.shift), swizzle.shift)
-    return inttoptr(PointerType.get(ptr.type.element_type, ptr.address_space, ptr.alignment), moved).llvm_ptr
-
-
 def _address(ptr: Any, value: Any, what: str) -> tuple[ir.Value, Any, Any]:
     """LLVM pointer that `value` is stored through, `value` in the class of the element, and the latter (or None)."""
     if isinstance(ptr, Pointer):
         note_stored(ptr)
         typed = _value(value, ptr.element_type, what)
-        return _plain(ptr, typed.ir_value().type), typed, ptr.element_type
+        return access_ptr(ptr, typed.ir_value().type), typed, ptr.element_type
     if isinstance(ptr, ir.Value) and str(ptr.type).startswith("!llvm.ptr"):
         return ptr, _value(value, None, what), None
     raise TypeError(f"an fx.Pointer or !llvm.ptr expected, got {type(ptr).__name__}")
@@ -245,7 +229,7 @@ def generic_load(ptr: Pointer, *, dtype: Any = None, count: int | None = None,
     result: Any = VectorAlias(dtype, count) if count is not None and count > 1 else dtype
     booleans = getattr(result, "alias_dtype", None) is Boolean
     stored = VectorAlias(Uint8, result.alias_shape) if booleans else result  # a byte each, not a bit
-    raw = dialect.load(stored.ir_type, _plain(ptr, stored.ir_type), alignment=ptr.alignment,
+    raw = dialect.load(stored.ir_type, access_ptr(ptr, stored.ir_type), alignment=ptr.alignment,
                        volatile_=volatile or None, nontemporal=nontemporal or None, **order)
     value = stored(raw)
     return result(value.to(Boolean)) if booleans else value
@@ -263,7 +247,7 @@ def generic_store(ptr: Pointer, value: Any, *, memory_order: Any = AtomicOrderin
     if isinstance(typed, Vector) and typed.dtype is Boolean:
         typed = typed.to(Uint8)  # a byte each, not a bit
     raw = typed.ir_value()
-    dialect.store(raw, _plain(ptr, raw.type), alignment=ptr.alignment, volatile_=volatile or None,
+    dialect.store(raw, access_ptr(ptr, raw.type), alignment=ptr.alignment, volatile_=volatile or None,
                   nontemporal=nontemporal or None, **order)
 
 

@@ -157,6 +157,24 @@ def to_llvm_ptr(pointer: Pointer) -> ir.Value:
     return fly.to_llvm_ptr(pointer, _LLVM_SPACE[name])
 
 
+def access_ptr(pointer: Pointer, accessed: ir.Type) -> ir.Value:
+    """The LLVM pointer for an access of that type: LLVM knows of no swizzle, which is applied to the address.
+
+    ValueError where the swizzle takes the bytes of the access apart.
+    """
+    swizzle = pointer.type.swizzle
+    if not swizzle.mask:
+        return to_llvm_ptr(pointer)
+    lanes = numel(accessed.shape) if isinstance(accessed, ir.VectorType) else 1
+    run, size = 1 << swizzle.base, lanes * _emit.bit_width(accessed) // 8
+    if run % size:
+        raise ValueError(f"{pointer} keeps only {run} bytes together, but the access of a {accessed} takes {size}")
+    address = ptrtoint(pointer)
+    moved = (address & ((1 << swizzle.mask) - 1 << swizzle.base + swizzle.shift)) >> swizzle.shift
+    plain = fly.PointerType.get(pointer.type.element_type, pointer.address_space, pointer.alignment)
+    return to_llvm_ptr(inttoptr(plain, address ^ moved))
+
+
 @functions.announce
 @dsl_loc_tracing
 def add_offset(base: Any, offset: Any) -> Any:
