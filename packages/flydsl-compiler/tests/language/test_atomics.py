@@ -134,6 +134,8 @@ p = fx.apply_swizzle(base, fx.static(fx.SwizzleType.get(2, 4, 2)))
     "fx.generic_store(p + t, t)\nfx.barrier()\nY[t] = (p + t).load()",
     "(p + t).store(0)\nfx.barrier()\nfx.atomic_add(p + t, t)\nfx.barrier()\nY[t] = (p + t).load()",
     "(p + t).store(t)\nfx.barrier()\nY[t] = fx.generic_load(p + t // 4 * 4, count=4)[t % 4]",
+    "(p + t).store(t)\nfx.barrier()\nY[t] = (fx.recast_iter(fx.Int16, p) + 2 * t).load().to(fx.Int32)",
+    "(p + t).store(t)\nfx.barrier()\nY[t] = (fx.recast_iter(fx.Uint32, p) + t).load().to(fx.Int32)",
 ])
 def test_a_swizzled_pointer_is_followed(run: Any, body: str) -> None:
     np.testing.assert_array_equal(run(SWIZZLED + body, x=T.copy()), T)

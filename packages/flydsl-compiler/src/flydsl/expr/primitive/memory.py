@@ -197,7 +197,7 @@ def apply_swizzle(pointer: Pointer, swizzle: Swizzle) -> Pointer:
 @functions.announce
 @dsl_loc_tracing
 def recast_iter(target: Any, pointer: Pointer) -> Pointer:
-    """Reinterpret the element type; space and alignment are kept.
+    """Reinterpret the element type; space, alignment and swizzle (of the bytes) are kept.
 
     `target` is a Numeric class or a pointer type. ValueError when the alignment is too small.
     """
@@ -210,10 +210,13 @@ def recast_iter(target: Any, pointer: Pointer) -> Pointer:
     size = max(1, element.width // 8)
     if source.alignment % size:
         raise ValueError(f"recast_iter: {pointer} is aligned to {source.alignment} bytes, {element} needs {size}")
-    ty = fly.PointerType.get(element.ir_type, source.address_space, source.alignment)
-    if ty == source and element_class_of(pointer) is element:
+    if source.element_type == element.ir_type and element_class_of(pointer) is element:
         return pointer
-    return note_element_class(fly.recast_iter(ty, pointer), element)
+    ty = fly.PointerType.get(element.ir_type, source.address_space, source.alignment)
+    recast, swizzle = fly.recast_iter(ty, pointer), source.swizzle
+    if swizzle.mask:
+        recast = fly.apply_swizzle(recast, fly.static(swizzle))
+    return note_element_class(recast, element)
 
 
 @functions.announce
