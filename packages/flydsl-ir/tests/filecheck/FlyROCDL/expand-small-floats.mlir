@@ -26,7 +26,7 @@ gpu.module @m {
   // CHECK: arith.sitofp {{.*}} : i32 to f64
   // CHECK: arith.uitofp {{.*}} : vector<2xi8> to vector<2xf32>
   // CHECK: gpu.return
-  // CODEGEN gfx942,gfx950,gfx1201,gfx1250: v_add_f32
+  // CODEGEN gfx942,gfx950,gfx1201,gfx1250: [sv]_add_f32
   gpu.func @arithmetic(%x: f8E5M2, %y: f8E5M2, %i: i32, %v: vector<2xi8>, %p: !llvm.ptr<1>) kernel {
     %0 = arith.addf %x, %y : f8E5M2
     %1 = arith.cmpf olt, %0, %y : f8E5M2
