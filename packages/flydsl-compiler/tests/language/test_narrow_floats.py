@@ -36,7 +36,7 @@ def compute_kernel(X: fx.Tensor, N: fx.Tensor, Y: fx.Tensor, Z: fx.Tensor, name:
     cls = getattr(fx, name)
     x, y = X[t].to(cls), X[63 - t].to(cls)
     results = [x + y, x - y, x * y, -x, abs(x), fx.max(x.to(fx.Float32), 1.0), cls(N[t]), cls(fx.Uint8(t)),
-               cls(N[t].to(fx.Int64)), (N[t] > 0).select(x, y)]
+               cls(N[t].to(fx.Int64)), (N[t] > 0).select(x, y), fx.Vector.from_elements([x, y], cls).reduce("add")]
     for i, result in enumerate(results):
         Y[i, t] = result.to(fx.Float32)
     for i, number in enumerate([x.to(fx.Int32), fx.Int32(x < y), fx.Int32(fx.Boolean(x)), fx.Int32(x == y),
@@ -55,12 +55,13 @@ def test_arithmetic(name: str) -> None:
     x = (rng.integers(-16, 17, 64) / 8).astype(np.float32)
     n = rng.integers(-9, 10, 64).astype(np.int32)
     n[:2] = (2**30 + 1, -(2**20) - 1)
-    y, z = np.zeros((10, 64), np.float32), np.zeros((5, 64), np.int32)
+    y, z = np.zeros((11, 64), np.float32), np.zeros((5, 64), np.int32)
     compute(x, n, y, z, name)
     a = rounded(x.astype(np.float64), name)
     b = a[::-1]
     expected: list[Any] = [op(a, b) for op in (operator.add, operator.sub, operator.mul)]
-    expected += [-a, abs(a), np.maximum(a, 1), n.astype(float), np.arange(64.0), n.astype(float), np.where(n > 0, a, b)]
+    expected += [-a, abs(a), np.maximum(a, 1), n.astype(float), np.arange(64.0), n.astype(float)]
+    expected += [np.where(n > 0, a, b), a + b]
     exact = [rounded(e, name) if k != 5 else e for k, e in enumerate(expected)]
     np.testing.assert_array_equal(y, np.array(exact, np.float32))
     np.testing.assert_array_equal(z, [np.trunc(a), a < b, a != 0, a == b, np.trunc(b)])

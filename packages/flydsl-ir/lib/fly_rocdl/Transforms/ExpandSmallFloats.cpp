@@ -13,6 +13,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/APFloat.h"
@@ -228,7 +229,8 @@ static unsigned widthOf(Type type) { return getElementTypeOrSelf(type).getIntOrF
 
 /// Whether an operation computes with small floats; what only moves them needs no value of them.
 static bool computesSmall(Operation *op) {
-  if (!isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
+  if (!(isa<vector::ReductionOp>(op) ||
+        isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect())) ||
       isa<arith::BitcastOp, arith::ConstantOp, arith::ExtFOp, arith::SelectOp, arith::TruncFOp>(op))
     return false;
   return llvm::any_of(op->getOperandTypes(), isSmall) || llvm::any_of(op->getResultTypes(), isSmall);
