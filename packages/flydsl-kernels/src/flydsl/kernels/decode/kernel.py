@@ -20,12 +20,12 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..cache.pages import ColumnPages, PageNumbers, Pages, context_of
 from ..parts.index import div, mod
 from ..parts.memory import pointer
 from .config import BLOCK, PagedConfig
 from .merge import Place, Results, merge_waves
 from .operands import WORD, ColumnValues, Operand, Values
-from .pages import ColumnPages, PageNumbers, Pages, context_of
 from .softmax import Softmax, flat, hide, logits
 
 __all__ = ["Share", "Sizes", "Strides", "attend", "paged_kernel"]

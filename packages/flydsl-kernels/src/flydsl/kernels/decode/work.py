@@ -10,6 +10,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..attention.combine import CombineConfig, Parts, add_parts
+from ..cache.pages import context_of
 from ..host.config import require
 from ..host.dtypes import FLOATS, element_of
 from ..parts.indices import index_at, require_within, uniform
@@ -20,7 +21,6 @@ from .kernel import Share, Sizes, Strides, attend
 from .merge import Place, Results
 from .mla_config import RANK, mla_config
 from .mla_kernel import attend_rows
-from .pages import context_of
 from .schedule import FIELDS
 
 __all__ = ["build_mla_work_module", "build_paged_work_module", "build_reduce_module"]
