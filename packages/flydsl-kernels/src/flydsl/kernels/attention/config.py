@@ -348,9 +348,10 @@ def choose(target: Target, short: bool = False, **options: Any) -> AttentionConf
     most = {"gfx950": 64 if staged else 128, "gfx942": 0, "gfx90a": 0}.get(target.arch, 64)
     tile = dict(keys=64 if d <= most else few, waves=4 if target.wave == 64 else 8)
     if target.arch == "gfx1250" and d <= 128 and not short:
-        # Each read of LDS, which would bind waves of one block, is for several. Beyond 64 columns a wave has all
-        # registers of its SIMD and, with so many keys, as many products a step.
-        tile.update(blocks=4, **dict(keys=32) if d <= 64 else dict(keys=64, waves=4))
+        # Each read of LDS, which would bind waves of one block, is for several. With 128 columns a wave has all
+        # registers of its SIMD and, with so many keys, as many products a step; but it would wait for rows of pages.
+        alone = options["d"] == options["dv"] == 128 and not options.get("page")
+        tile.update(dict(keys=64, waves=4, blocks=4) if alone else dict(keys=32, blocks=4 if d <= 64 else 3))
     if target.arch == "gfx120" and d > (128 if short else 64):
         # More threads have less of a passing tile each. Beside queries, sums of all columns have no room beyond 192.
         tile.update(waves=16, sharing=2 if d > 192 else 1)
