@@ -117,9 +117,17 @@ def test_few_columns_of_long_sequences_that_pass_through_registers():
 
 
 @pytest.mark.skipif(target().arch != "gfx1250", reason="waves have several blocks of queries there")
-def test_no_register_of_blocks_of_queries_spills():
-    q, k, v = operands(400, 270, 128, dtype="bf16")
+@pytest.mark.parametrize(("d", "dtype"), [(128, "bf16"), (96, "bf16"), (128, "fp8")])
+def test_no_register_of_blocks_of_queries_spills(d, dtype):
+    q, k, v = (x.to(array_dtype(target(), x, dtype)) for x in operands(400, 270, d, dtype="bf16"))
     assert not any(spills(op.ATTENTION_FWD, q, k, v, *(None,) * 11, -1, 0))
+
+
+@pytest.mark.skipif(target().arch != "gfx1250", reason="there a launch of few blocks leaves compute units idle")
+def test_rows_of_long_sequences_divide_evenly():
+    """The usual lengths are multiples of the rows of a workgroup."""
+    for d in (64, 128):
+        assert 512 % build_attention_forward(d, d).config.rows == 0
 
 
 @pytest.mark.skipif(target().arch != "gfx1250", reason="waves have several blocks of keys there")
@@ -157,6 +165,12 @@ OPTIONS = {
     "all": dict(softcap=3.0, bias=random(70, 150, seed=5), alibi_slopes=slopes(4), sink=random(4), causal=True,
                 window=(90, 0)),
 }
+
+
+def test_all_options_of_long_sequences_of_many_columns():
+    """Some architectures have another tile there."""
+    given = dict(OPTIONS["all"], bias=random(270, 150, seed=5))
+    compare(*operands(270, 150, 128, heads=4, kv_heads=2, batch=2), **given)
 
 
 @pytest.mark.usefixtures("any_tile")

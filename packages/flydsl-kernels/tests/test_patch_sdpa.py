@@ -168,6 +168,10 @@ def test_caches_that_begin_behind_a_pad(entries):
         flash_attn_with_kvcache(q, *caches, cache_leftpad=pads[:1])
     with pytest.raises(ValueError, match="no block_table"):
         flash_attn_with_kvcache(q, *caches, cache_leftpad=pads, block_table=pads[:, None])
+    # The first row would be in the entry before, or in none: by its waves, such a launch traps or first reads there.
+    for pad in ([0, -1], [-3, 0]):
+        with pytest.raises(rt.SimulatorError, match="trap|before the start of K"):
+            flash_attn_with_kvcache(q, *caches, cache_seqlens=lengths, cache_leftpad=torch.tensor(pad).int())
 
 
 def turned(x, cos, sin, places, interleaved):

@@ -24,24 +24,13 @@ from ..target import Target, builder
 from .config import choose_backward
 from .operand import DenseRows
 from .scores import LOWEST, lanes_of, packed, place, total_of
-from .sequence import Sequence, Sizes, head_matrix, logits_of, store_head
+from .sequence import Sequence, Sizes, head_matrix, held_rows, logits_of, store_head
 from .tiles import PassingStatistic, PassingTile, PassingTiles
 from .weave import Work, count_of, do, part_of, tile_product, weave
 
 __all__ = ["build_attention_backward"]
 
 RUN = 4  # rows that follow each other in the accumulators of all architectures
-
-
-def _held(operand: Any, count: Any, element: Any, block: Any, mma: Any, size: int, thread: Any) -> Any:
-    """Rows number `block` of `size` of a head (data, start, stride, columns), in registers as operand B of a thread."""
-    data, start, stride, columns = operand
-    tile = fx.flat_divide(head_matrix(data, element, start, count, columns, stride), (size, columns))
-    atom = fx.make_copy_atom(fx.rocdl.BufferCopy128b(), element)
-    fragment = mma.get_slice(thread).make_fragment_B((size, columns))
-    copy = fx.make_tiled_copy_B(atom, mma).get_slice(thread)
-    fx.copy(atom, copy.partition_S(tile[None, None, block, 0]), copy.retile(fragment))
-    return fragment
 
 
 def _shift_of(lse: Any) -> Any:
@@ -161,8 +150,13 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
 
         keys = [(K, here.start(here.key, kv_head, sizes.k_batch, sizes.k_row, sizes.k_head), sizes.k_row, D),
                 (V, here.start(here.key, kv_head, sizes.v_batch, sizes.v_row, sizes.v_head), sizes.v_row, DV)]
-        mine = [_held(operand, held, element, block, first, BM, own)
-                for operand in (keys if by_keys else queries(own_head))]
+
+        def in_registers(data, start, stride, columns):
+            """This workgroup's rows of a head."""
+            head = head_matrix(data, element, start, held, columns, stride)
+            return held_rows(head, columns, block, first, own, config)
+
+        mine = [in_registers(*operand) for operand in (keys if by_keys else queries(own_head))]
 
         scores_of, sums_of = first.get_slice(own), second.get_slice(tid)
         scores, products, slopes = [scores_of.make_fragment_C((BN, BM)) for _ in fx.range_constexpr(3)]
@@ -193,8 +187,7 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
 
         own_rows: Any = ((), ())  # shift and delta of each block of rows
         if fx.const_expr(not by_keys):
-            o = (Out, *here.dense(here.row, own_head, sizes.rows, sizes.heads, DV), DV)
-            results = _held(o, held, element, block, first, BM, own)
+            results = in_registers(Out, *here.dense(here.row, own_head, sizes.rows, sizes.heads, DV), DV)
             own_rows = tuple(zip(*[own_row(results, n) for n in range(config.blocks)], strict=True))
 
         def logits_for(head):

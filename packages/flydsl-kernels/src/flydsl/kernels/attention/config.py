@@ -23,7 +23,7 @@ __all__ = [
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
 LARGEST = 256  # head dimension
 STEP = 32  # of head dimensions that kernels have; others are padded
-MANY = 4  # blocks of a wave that leave no room for another wave
+HALF = 512  # registers of a lane of gfx1250 where two waves share a SIMD
 STATISTICS = 2  # of a row of queries that gradients of keys take
 
 
@@ -128,9 +128,10 @@ class AttentionConfig(KernelConfig):
         return 2
 
     @property
-    def rolled(self) -> bool:
-        """Whether the loop has one tile a turn: of waves of many blocks it is large as it is."""
-        return self.blocks > MANY
+    def alone(self) -> bool:
+        """Whether what a wave holds (sums, scores twice, queries) leaves no room on its SIMD for another wave. Its loop
+        has one tile a turn: it is large as it is."""
+        return self.blocks * self.matrix.m * (self.dv + 2 * self.keys + self.d // 2) // self.target.wave > HALF
 
     @property
     def splits_turn(self) -> bool:
@@ -212,10 +213,10 @@ class AttentionConfig(KernelConfig):
     @property
     def hints(self) -> dict[str, Any]:
         """For the compiler: two waves share a SIMD of gfx9, if their registers allow it, and one of gfx1250 where they
-        need more than 256, or two blocks or more; many take all registers."""
+        need more than 256, or two blocks or more, unless one is `alone`."""
         large = max(self.d, self.dv) > 128
         two = self.blocks > 1 or (self.target.arch == "gfx1250" if large else self.target.wave == 64)
-        return {"rocdl.waves_per_eu": 1 if self.blocks > MANY else 2} if two else {}
+        return {"rocdl.waves_per_eu": 1 if self.alone else 2} if two else {}
 
     def tiled_mma(self, second: bool, waves: int = 0) -> Any:
         """Of S^T = K Q^T, or of O^T = V^T P^T: waves along the rows of Q, and in the second along shares of columns.
@@ -347,10 +348,10 @@ def choose(target: Target, short: bool = False, **options: Any) -> AttentionConf
     most = {"gfx950": 64 if staged else 128, "gfx942": 0, "gfx90a": 0}.get(target.arch, 64)
     tile = dict(keys=64 if d <= most else few, waves=4 if target.wave == 64 else 8)
     if target.arch == "gfx1250" and d <= 128 and not short:
-        # Each read of LDS, which would bind waves of one block, is for several: for as many as a wave has registers, of
-        # which it has all where tiles do not pass through some.
-        moved = options["d"] == options["dv"] == 128 and not staged
-        tile.update(keys=32, **dict(waves=4, blocks=6) if moved else dict(blocks=4 if d <= 64 else 3))
+        # Each read of LDS, which would bind waves of one block, is for several. With 128 columns a wave has all
+        # registers of its SIMD and, with so many keys, as many products a step; but it would wait for rows of pages.
+        alone = options["d"] == options["dv"] == 128 and not options.get("page")
+        tile.update(dict(keys=64, waves=4, blocks=4) if alone else dict(keys=32, blocks=4 if d <= 64 else 3))
     if target.arch == "gfx120" and d > (128 if short else 64):
         # More threads have less of a passing tile each. Beside queries, sums of all columns have no room beyond 192.
         tile.update(waves=16, sharing=2 if d > 192 else 1)

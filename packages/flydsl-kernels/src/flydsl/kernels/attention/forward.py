@@ -17,16 +17,17 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..cache.pages import PageNumbers
 from ..parts.mathx import LN2, LOG2E
-from ..parts.memory import Buffer
+from ..parts.memory import pointer
 from ..target import Target, builder
 from .combine import CombineConfig, combine_kernel
 from .config import choose
-from .operand import DenseRows, PagedRows, require_pages
+from .operand import DenseRows, PagedRows
 from .scores import Softmax, of_rows, place
-from .sequence import Sequence, Sizes, head_matrix, logits_of, store_head
-from .tiles import PassingTile, PassingTiles, converted
-from .weave import TileProduct, Work, do, reads_ahead, weave
+from .sequence import Sequence, Sizes, head_matrix, held_rows, logits_of, store_head
+from .tiles import PassingTile, PassingTiles
+from .weave import Work, do, reads_ahead, tile_product, weave
 
 __all__ = ["build_attention_forward"]
 
@@ -47,20 +48,6 @@ def _store_logs(Lse, found, places, here, head, row, share, shares, unit, sizes,
             Lse[line] = (total > 0.0).select(log, -math.inf)
 
 
-def _queries(data, here, head, block, sizes, first, own, config):
-    """The block's rows of Q in registers, as operand of the first product; `own` is the thread's place in it."""
-    stored, shape = config.stored_element, (config.rows, config.d)
-    load = fx.make_copy_atom(fx.rocdl.BufferCopy(8 * stored.width), stored)
-    start = here.start(here.row, head, sizes.q_batch, sizes.q_row, sizes.q_head)
-    matrix = head_matrix(data, stored, start, here.rows, config.d, sizes.q_row)
-    copy = fx.make_tiled_copy_B(load, first).get_slice(own)
-    q = first.get_slice(own).make_fragment_B(shape)
-    q_stored = fx.make_fragment_like(q, stored)
-    fx.copy(load, copy.partition_S(fx.flat_divide(matrix, shape)[None, None, block, 0]), copy.retile(q_stored))
-    q.store(converted(q_stored.load(), config.element, config.target))
-    return q
-
-
 @flyc.kernel
 def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Lengths, Table, Descales, sizes: Sizes,
                    first: fx.TiledMma, second: fx.TiledMma, config: fx.Constexpr):
@@ -70,7 +57,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
     shares, DV] then, and Lse f32 [rows, heads, shares] has logarithms.
     """
     element, tid, BM, BN, D, DV = config.element, fx.thread_idx.x, config.rows, config.keys, config.d, config.dv
-    head, block, batch = fx.block_idx
+    stored, (head, block, batch) = config.stored_element, fx.block_idx
     share, shares = fx.Int32(0), fx.Int32(1)
     if fx.const_expr(config.split):
         shares = sizes.splits
@@ -82,32 +69,28 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
     if row < here.rows:
         own = config.row_thread(tid)
         scores_of, sums_of = first.get_slice(own), second.get_slice(tid)
-        q = _queries(Q, here, head, block, sizes, first, own, config)
+        start = here.start(here.row, head, sizes.q_batch, sizes.q_row, sizes.q_head)
+        q = held_rows(head_matrix(Q, stored, start, here.rows, D, sizes.q_row), D, block, first, own, config)
 
         # K and V pass through LDS.
         k, v = scores_of.make_fragment_A((BN, D)), sums_of.make_fragment_A((DV, BN))
-        stored = config.stored_element
         if fx.const_expr(config.page):
-            table = Buffer(Table, fx.Int32, None, fx.Int64(sizes.table_row) * fx.Int64(batch + 1))
-            require_pages(table, batch * sizes.table_row, fx.ceildiv(here.keys, config.page), sizes.pages,
-                          config.threads)
+            table = fx.get_iter(Table) + fx.Int64(batch) * sizes.table_row
 
         def rows_of(data, batch_stride, row_stride, head_stride, columns):
             if fx.const_expr(config.page):
-                return PagedRows(data, stored, table, batch * sizes.table_row, config.page,
-                                 kv_head.to(fx.Int64) * head_stride, batch_stride, here.keys, row_stride)
+                return PagedRows(pointer(data, stored) + kv_head.to(fx.Int64) * head_stride, table, config.page,
+                                 batch_stride, row_stride, fx.Int32(0), here.keys - 1, uniform=False)
             start = here.start(here.key, kv_head, batch_stride, row_stride, head_stride)
             return DenseRows(data, stored, start, here.keys, row_stride, columns)
 
         k_rows = rows_of(K, sizes.k_batch, sizes.k_row, sizes.k_head, D)
         v_rows = rows_of(V, sizes.v_batch, sizes.v_row, sizes.v_head, DV)
         memory = fx.SharedAllocator()
-        k_tile, v_tile = [PassingTile(memory, element, config.target, tiles, config.stages, config.rolled)
+        k_tile, v_tile = [PassingTile(memory, element, config.target, tiles, config.stages, config.alone)
                           for tiles in config.tiles]
         read_k = fx.make_copy_atom(fx.UniversalCopy128b(), element)
         read_v = config.read_across()
-        k_copy = fx.make_tiled_copy_A(read_k, first).get_slice(own)
-        v_copy = fx.make_tiled_copy_A(read_v, second).get_slice(tid)
 
         scale, v_scale = sizes.scale, fx.Float32(1.0)
         if fx.const_expr(Descales is not None):
@@ -131,13 +114,11 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
 
         def scores_from(stage, begun=0):
             """Scores of the keys in a stage, of which some reads are `begun`."""
-            return TileProduct(first, scores, k, read_k, k_copy.partition_S(k_tile.along(stage)), k_copy.retile(k),
-                               begun=begun)
+            return tile_product(first, scores, k, read_k, k_tile.along(stage), own, begun=begun)
 
         def sums_from(stage):
             """Products of the weights and the values in a stage."""
-            return TileProduct(second, sums, v, read_v, v_copy.partition_S(v_tile.across(stage)), v_copy.retile(v),
-                               config.copy_across)
+            return tile_product(second, sums, v, read_v, v_tile.across(stage), tid, config.copy_across)
 
         def sources(step):
             """Values of a step and, beside them, the keys of the next one: those of the last tile twice."""
@@ -145,7 +126,10 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
 
         passing = PassingTiles((k_tile, v_tile), sources, config.direct)
         if begin < end:
-            pipeline = fx.Pipeline(end - begin, config.stages, passing.producer(), rolled=config.rolled)
+            if fx.const_expr(config.page):
+                PageNumbers(table, fx.Int32(0), fx.ceildiv(here.keys, config.page), tid,
+                            config.threads).require(sizes.pages)
+            pipeline = fx.Pipeline(end - begin, config.stages, passing.producer(), rolled=config.alone)
             PassingTiles((k_tile,), sources, config.direct).bring(-1, config.stages - 1)
             pipeline.start()
             scores.fill(0.0)

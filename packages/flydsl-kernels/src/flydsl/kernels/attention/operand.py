@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.expr.rocdl import tdm_ops
 
-from ..parts.index import div, mod
-from ..parts.indices import require_within
-from ..parts.memory import Buffer, pointer
+from ..cache.pages import Pages
+from ..parts.memory import Buffer
 
-__all__ = ["CHUNK", "DenseRows", "PagedRows", "Rows", "require_pages"]
+__all__ = ["CHUNK", "DenseRows", "PagedRows", "Rows"]
 
 CHUNK = 8  # 16-bit elements of a 128-bit access
 
@@ -63,42 +62,20 @@ class DenseRows:
             oob_outer_bound=self._count))
 
 
-@flyc.jit
-def require_pages(table: Any, first: Any, count: Any, pages: Any, threads: int) -> None:
-    """Stop the launch if an entry of a sequence's pages names none: each is looked at once, by a thread.
+@dataclass(frozen=True)
+class PagedRows(Pages):
+    """Rows of one head in pages (not `uniform`): those beyond the last are copies of it."""
 
-    Args:
-        table: Buffer of page numbers; `first`: place of the sequence's first, `count`: how many it has.
-        pages: number of pages that there are.
-    """
-    for i in range(fx.thread_idx.x, count, threads):
-        require_within(table.load(first + i, 1)[0], fx.Int32(0), pages)
-
-
-class PagedRows:
-    """Rows in pages that a table names; those beyond the last are copies of it.
-
-    Args:
-        table: Buffer of page numbers, whose first is that of row 0.
-        page: rows of a page.
-        start: first element of this head in page 0; `page_stride`, `stride`: elements from a page and from a row to
-            the next.
-    """
-
-    def __init__(self, data: Any, element: Any, table: Any, first: Any, page: int, start: Any, page_stride: Any,
-                 count: Any, stride: Any) -> None:
-        self._base = pointer(data, element) + start
-        self.element = element
-        self._table, self._first, self._page = table, first, page
-        self._page_stride, self._stride, self._last = page_stride, stride, count - 1
+    @property
+    def element(self) -> Any:
+        return self.base.element_type
 
     def load(self, first: Any, row: Any, column: Any, n: int) -> Any:
-        row = fx.min(first + row, self._last)
-        page = self._table.load(self._first + div(row, self._page), 1)[0]
-        at = fx.Int64(page) * fx.Int64(self._page_stride) + fx.Int64(mod(row, self._page) * self._stride + column)
+        """`n` elements of a row of a lane's, counted from row `first`."""
         register = fx.make_rmem_tensor(n, self.element)
+        start = self.token(first, row, self.number(first, row)) + column
         atom = fx.make_copy_atom(fx.UniversalCopy(n * self.element.width), self.element)
-        fx.copy(atom, fx.make_view(self._base + at, fx.make_layout(n, 1)), register)
+        fx.copy(atom, fx.make_view(start, fx.make_layout(n, 1)), register)
         return register.load()
 
 

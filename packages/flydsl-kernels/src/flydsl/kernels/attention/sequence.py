@@ -10,8 +10,9 @@ from ..host.dtypes import FLOATS
 from ..parts.memory import Buffer, pointer
 from .config import AttentionConfig, BackwardConfig
 from .scores import Band, Logits
+from .tiles import converted
 
-__all__ = ["Sequence", "Sizes", "head_matrix", "logits_of", "store_head"]
+__all__ = ["Sequence", "Sizes", "head_matrix", "held_rows", "logits_of", "store_head"]
 
 
 @fx.struct
@@ -94,6 +95,18 @@ def head_matrix(data: Any, element: Any, start: Any, rows: Any, columns: int, st
     view = fx.make_view(pointer(data, element) + start, fx.make_layout((rows, columns), (stride, 1)))
     extent = (rows > 0).select((rows - 1) * stride + columns, 0)
     return fx.rocdl.make_buffer_tensor(view, num_records_bytes=extent.to(fx.Int64) * (element.width // 8))
+
+
+def held_rows(head: Any, columns: int, block: Any, mma: Any, thread: Any, config: AttentionConfig) -> Any:
+    """Block number `block` of the rows of a head's matrix in registers, as operand B of a tiled product for a thread
+    of it, in the type of the products."""
+    stored, shape = config.stored_element, (config.rows, columns)
+    atom = fx.make_copy_atom(fx.rocdl.BufferCopy(8 * stored.width), stored)
+    copy, held = fx.make_tiled_copy_B(atom, mma).get_slice(thread), mma.get_slice(thread).make_fragment_B(shape)
+    loaded = fx.make_fragment_like(held, stored)
+    fx.copy(atom, copy.partition_S(fx.flat_divide(head, shape)[None, None, block, 0]), copy.retile(loaded))
+    held.store(converted(loaded.load(), config.element, config.target))
+    return held
 
 
 def logits_of(config: AttentionConfig, sizes: Any, here: Sequence, head: Any, block: Any, bias: Any, slopes: Any,

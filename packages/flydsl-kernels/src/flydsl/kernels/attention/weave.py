@@ -62,12 +62,14 @@ class TileProduct:
                         fx.gemm, self._mma, part, part_of(self._a, m, k), part_of(b, n, k), part)
 
 
-def tile_product(mma: Any, sums: Any, shape: tuple[int, int], read: Any, tile: Any, thread: Any,
-                 how: Callable[..., Any] = fx.copy) -> TileProduct:
-    """``sums += tile b^T`` for a tile of a shape in LDS, read by a copy atom into a fragment of its own; `thread`: of
-    the tiled product."""
-    a, copy = mma.get_slice(thread).make_fragment_A(shape), fx.make_tiled_copy_A(read, mma).get_slice(thread)
-    return TileProduct(mma, sums, a, read, copy.partition_S(tile), copy.retile(a), how)
+def tile_product(mma: Any, sums: Any, a: Any, read: Any, tile: Any, thread: Any,
+                 how: Callable[..., Any] = fx.copy, begun: int = 0) -> TileProduct:
+    """``sums += tile b^T`` for a tile in LDS, read by a copy atom into fragment `a`, or into one of its own for a
+    shape; `thread`: of the tiled product, `begun`: reads that have been started."""
+    if isinstance(a, tuple):
+        a = mma.get_slice(thread).make_fragment_A(a)
+    copy = fx.make_tiled_copy_A(read, mma).get_slice(thread)
+    return TileProduct(mma, sums, a, read, copy.partition_S(tile), copy.retile(a), how, begun)
 
 
 def part_of(fragment: Any, row: int, column: int) -> Any:

@@ -119,7 +119,8 @@ def flash_attn_with_kvcache(q: Any, k_cache: Any, v_cache: Any, k: Any = None, v
     Raises:
         ValueError: new rows, and the lengths are not given; options that exclude each other; or shapes do not fit.
 
-    New rows that a sequence has no room for, or whose page does not exist, stop the launch that writes them.
+    New rows that a sequence has no room for, or whose page does not exist, stop the launch that writes them; a negative
+    `cache_leftpad` stops the one that would read before the caches.
     """
     where = "flash_attn_with_kvcache"
     if isinstance(cache_seqlens, int):
@@ -145,10 +146,11 @@ def flash_attn_with_kvcache(q: Any, k_cache: Any, v_cache: Any, k: Any = None, v
         _append(k, v, k_cache, v_cache, cache_seqlens, block_table)
         cache_seqlens = cache_seqlens + k.shape[1]
     if cache_leftpad is not None:
-        # Pages of one row begin anywhere.
+        # Pages of one row begin anywhere; what would lie before an entry of the caches is page -1.
         rows = k_cache.shape[1]
-        places = (cache_leftpad[:, None] + _counted(rows, q)[None]).clip(0, rows - 1)
-        block_table, cache_seqlens = block_table * rows + places, (cache_seqlens - cache_leftpad).clip(0)
+        places = (cache_leftpad[:, None] + _counted(rows, q)[None]).clip(-1, rows - 1)
+        block_table = (places >= 0) * (block_table * rows + places + 1) - 1
+        cache_seqlens = (cache_seqlens.clip(0, rows) - cache_leftpad).clip(0)
         k_cache, v_cache = (x.reshape(-1, 1, *x.shape[2:]) for x in (k_cache, v_cache))
     return _attention(q, k_cache, v_cache, causal=causal, scale=softmax_scale, window=tuple(window_size),
                       softcap=softcap, alibi_slopes=alibi_slopes, block_table=block_table, seqlens_k=cache_seqlens,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from flydsl.kernels.decode.kernel import sizes_of
 from flydsl.kernels.decode.mla_config import RANK, ROPE
 from flydsl.kernels.decode.work import build_mla_work_module, build_reduce_module
 from flydsl.kernels.host.arrays import contiguous, launch, span, strides_of
@@ -52,9 +53,9 @@ def launch_mla_fwd_decode_m16x8_fp8_fp8(query: torch.Tensor, kv: torch.Tensor, p
             f"final_output must be {(query.shape[0], heads, RANK)}, got {tuple(final.shape)}")
     kinds = [dtype_name(array, where, ("f16", "bf16", "fp8")) for array in (query, kv)]
     module = build_mla_work_module(heads, *kinds, dtype_name(final, where))
+    sizes = sizes_of(heads, 1, (0, 0, kv.shape[0], *(strides_of(kv)[0], 0, 0, 0) * 2), float(softmax_scale))
     launch(module, query, contiguous(query), span(kv), page_indices, work_indptr, contiguous(work_info).view(-1), final,
-           split_o, split_lse, work_indptr.shape[0] - 1, kv.shape[0], strides_of(kv)[0], page_indices.shape[0],
-           float(softmax_scale), stream=stream)
+           split_o, split_lse, work_indptr.shape[0] - 1, page_indices.shape[0], sizes, stream=stream)
 
 
 def flydsl_mla_reduce_v1(partial_output: torch.Tensor, partial_lse: torch.Tensor, reduce_indptr: torch.Tensor,

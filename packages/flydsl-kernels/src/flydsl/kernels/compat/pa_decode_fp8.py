@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from flydsl.kernels.decode.arrays import Caches, cache_scale, caches_of
 from flydsl.kernels.decode.builders import build_combine_module, build_paged_attention_module
+from flydsl.kernels.decode.kernel import sizes_of
 from flydsl.kernels.decode.schedule import FIELDS, build_metadata_module, most_partials, most_pieces
 from flydsl.kernels.decode.work import build_paged_work_module, build_reduce_module
 from flydsl.kernels.host.arrays import allocate, contiguous, launch, span, strides_of
@@ -150,8 +151,8 @@ def _attend(given: _Operands, output: Any, softmax_scale: float | None, window: 
     table = given.table if given.starts is not None else span(given.table)
     starts = given.lengths if given.starts is None else given.starts
     launch(module, given.query, given.query, span(given.caches.keys), span(given.caches.values), table, given.lengths,
-           given.lengths, *given.scales, starts, output, partial, logs, batch, heads, parts, window, *given.places,
-           _factor(softmax_scale, given.query.shape[2]), 0.0, stream=stream)
+           given.lengths, *given.scales, starts, output, partial, logs, batch,
+           sizes_of(heads, parts, given.places, _factor(softmax_scale, given.query.shape[2]), window), stream=stream)
 
 
 def pa_decode_ps_launch(output: torch.Tensor, query: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor,
@@ -273,8 +274,8 @@ def _by_metadata(given: _Operands, output: Any, softmax_scale: float | None, met
     launch(module, given.query, given.query, span(given.caches.keys), span(given.caches.values), table,
            given.lengths if given.starts is None else given.starts, given.lengths, *given.scales, output,
            metadata["partial_output"], metadata["partial_lse"], metadata["work_indptr"], metadata["work_info_flat"],
-           metadata["partition_indptr"], metadata["num_sm"], given.batch, heads, *given.places,
-           _factor(softmax_scale, dim), stream=stream)
+           metadata["partition_indptr"], metadata["num_sm"], given.batch,
+           sizes_of(heads, 1, given.places, _factor(softmax_scale, dim)), stream=stream)
     if reduced:
         pa_metadata_reduce(partial_output=metadata["partial_output"], partial_lse=metadata["partial_lse"],
                            reduce_indptr=metadata["reduce_indptr"], reduce_final_map=metadata["reduce_final_map"],

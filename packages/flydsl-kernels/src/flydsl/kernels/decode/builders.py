@@ -10,7 +10,7 @@ import flydsl.expr as fx
 from ..attention.combine import CombineConfig, combine_kernel
 from ..target import Target, builder
 from .config import paged_config
-from .kernel import Sizes, Strides, paged_kernel
+from .kernel import Sizes, paged_kernel
 from .mla_config import RANK, mla_config
 from .mla_kernel import mla_kernel
 
@@ -23,9 +23,8 @@ def build_paged_attention_module(dim: int, group: int, queries: int = 1, dtype: 
                                  sink: bool = False, key_scales: str = "", value_scales: str = "", split: bool = True,
                                  key_unit: int = 0, value_unit: int = 0, lists: bool = False, parts_dtype: str = "f32",
                                  combined: bool = True, target: Target) -> Any:
-    """``launch(Q, K, V, Table, Lengths, Sink, KScale, VScale, Starts, Out, Parts, Lse, batch, heads, parts,
-    reach, table_stride, columns, pages, k_page, k_token, k_head, k_unit, v_page, v_token, v_head, v_unit, scale,
-    softcap, stream=None)``.
+    """``launch(Q, K, V, Table, Lengths, Sink, KScale, VScale, Starts, Out, Parts, Lse, batch, sizes, stream=None)``,
+    where `sizes` is of :func:`.kernel.sizes_of`.
 
     Args:
         dim: elements of a head, a multiple of 32 from 64 to 256.
@@ -42,8 +41,8 @@ def build_paged_attention_module(dim: int, group: int, queries: int = 1, dtype: 
             `parts_dtype`, and Lse f32 of as many rows.
         key_unit: 0, or the x of keys [pages, key heads, dim / x, page, x]; value_unit: 0, or the tokens that lie
             together in values [pages, key heads, dim, page] (page) or [pages, key heads, page / x, dim, x] (x). Of
-            these, `k_unit` is from x features to the next, `v_token` from a feature to the next and `v_unit` from x
-            tokens to the next.
+            these, the unit of keys is from x features to the next, a token of values from a feature to the next and
+            their unit from x tokens to the next.
         combined: the parts are added; else :func:`build_combine_module` does it.
         lists: Table is one list of page numbers, those of sequence b from ``Starts[b]`` to ``Starts[b + 1]``.
 
@@ -61,20 +60,15 @@ def build_paged_attention_module(dim: int, group: int, queries: int = 1, dtype: 
 
     @flyc.jit
     def paged_attention(Q, K, V, Table, Lengths, Sink, KScale, VScale, Starts, Out, Parts, Lse,  # noqa: N803
-                        batch: fx.Int32, heads: fx.Int32, parts: fx.Int32, reach: fx.Int32, table_stride: fx.Int32,
-                        columns: fx.Int32, pages: fx.Int64, k_page: fx.Int64, k_token: fx.Int32, k_head: fx.Int64,
-                        k_unit: fx.Int32, v_page: fx.Int64, v_token: fx.Int32, v_head: fx.Int64, v_unit: fx.Int32,
-                        scale: fx.Float32, cap: fx.Float32, stream: fx.Stream = fx.Stream(None)):
+                        batch: fx.Int32, sizes: Sizes, stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
-        sizes = Sizes(heads, parts, reach, table_stride, columns, pages, Strides(k_page, k_token, k_head, k_unit),
-                      Strides(v_page, v_token, v_head, v_unit), scale, cap)
         tensors = {"q": Q, "k_cache": K, "v_cache": V, "table": Table, "lengths": Lengths, "starts": Starts,
                    "sink": Sink, "k_scale": KScale, "v_scale": VScale, "out": Out, "parts": Parts, "lse": Lse}
         paged_kernel(tensors, sizes, config).launch(
-            grid=(heads // group * config.row_blocks, batch, parts), block=config.threads, stream=stream)
+            grid=(sizes.heads // group * config.row_blocks, batch, sizes.parts), block=config.threads, stream=stream)
         if fx.const_expr(split and combined):
-            combine_kernel(Parts, Lse, Sink, Out, Lse, heads, fx.Int32(queries), parts, combine).launch(
-                grid=batch * queries * heads, block=combine.threads, stream=stream)
+            combine_kernel(Parts, Lse, Sink, Out, Lse, sizes.heads, fx.Int32(queries), sizes.parts, combine).launch(
+                grid=batch * queries * sizes.heads, block=combine.threads, stream=stream)
 
     return paged_attention
 
@@ -101,8 +95,8 @@ def build_combine_module(dim: int, out: str = "bf16", parts_dtype: str = "f32", 
 def build_mla_decode_module(heads: int, queries: int = 1, query: str = "bf16", cache: str = "bf16", out: str = "bf16",
                             page: int = 1, *, q_scaled: bool = False, kv_scaled: bool = False, split: bool = True,
                             target: Target) -> Any:
-    """``launch(Q, Cache, Table, Lengths, QScale, KvScale, Out, Parts, Lse, batch, parts, table_stride, columns, pages,
-    page_stride, token_stride, scale, stream=None)``.
+    """``launch(Q, Cache, Table, Lengths, QScale, KvScale, Out, Parts, Lse, batch, sizes, stream=None)``, where `sizes`
+    is of :func:`.kernel.sizes_of`, with the cache as keys.
 
     Args:
         heads: of a token; `queries`: tokens of a sequence, 1 to 16.
@@ -122,18 +116,14 @@ def build_mla_decode_module(heads: int, queries: int = 1, query: str = "bf16", c
 
     @flyc.jit
     def mla_decode(Q, Cache, Table, Lengths, QScale, KvScale, Out, Parts, Lse, batch: fx.Int32,  # noqa: N803
-                   parts: fx.Int32, table_stride: fx.Int32, columns: fx.Int32, pages: fx.Int64, page_stride: fx.Int64,
-                   token_stride: fx.Int32, scale: fx.Float32, stream: fx.Stream = fx.Stream(None)):
+                   sizes: Sizes, stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
-        strides = Strides(page_stride, token_stride, fx.Int64(0), fx.Int32(0))
-        sizes = Sizes(fx.Int32(heads), parts, fx.Int32(0), table_stride, columns, pages, strides, strides, scale,
-                      fx.Float32(0.0))
         tensors = {"q": Q, "cache": Cache, "table": Table, "lengths": Lengths, "q_scale": QScale,
                    "kv_scale": KvScale, "out": Out, "parts": Parts, "lse": Lse}
         mla_kernel(tensors, sizes, config, value_attrs=config.hints).launch(
-            grid=(config.row_blocks, batch, parts), block=config.threads, stream=stream)
+            grid=(config.row_blocks, batch, sizes.parts), block=config.threads, stream=stream)
         if fx.const_expr(split):
-            combine_kernel(Parts, Lse, Lse, Out, Lse, fx.Int32(heads), fx.Int32(queries), parts, combine).launch(
+            combine_kernel(Parts, Lse, Lse, Out, Lse, fx.Int32(heads), fx.Int32(queries), sizes.parts, combine).launch(
                 grid=batch * (queries * heads), block=combine.threads, stream=stream)
 
     return mla_decode

@@ -8,6 +8,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
+from ..cache.pages import BLOCK
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS, element_of
 from ..parts.index import cdiv
@@ -16,7 +17,6 @@ from ..target import Target
 __all__ = ["ARCHS", "ACCESS", "BLOCK", "CACHES", "MOST_QUERIES", "AttentionConfig", "PagedConfig", "paged_config",
            "require_supported"]
 
-BLOCK = 16  # rows and columns of a matrix instruction: tokens of a block, query rows of a tile
 ACCESS = 16  # bytes of the widest load of a lane
 MOST_QUERIES = 16  # tokens of a sequence that are decoded together
 WAVES = 4

@@ -14,21 +14,22 @@ each of its waves takes tokens of its own, so nothing is exchanged before the en
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..cache.pages import ColumnPages, PageNumbers, Pages, context_of
 from ..parts.index import div, mod
 from ..parts.memory import pointer
 from .config import BLOCK, PagedConfig
 from .merge import Place, Results, merge_waves
 from .operands import WORD, ColumnValues, Operand, Values
-from .pages import ColumnPages, PageNumbers, Pages, context_of
 from .softmax import Softmax, flat, hide, logits
 
-__all__ = ["Share", "Sizes", "Strides", "attend", "paged_kernel"]
+__all__ = ["Share", "Sizes", "Strides", "attend", "paged_kernel", "sizes_of"]
 
 
 class Scales:
@@ -75,8 +76,8 @@ class Strides:
 
 @fx.struct
 class Sizes:
-    """What is known at run time of a call: `reach` is how far back keys are seen, `columns` those of the table, and
-    `pages` those of the cache."""
+    """What is known at run time of a call: query `heads`, `parts` of each context, `reach` is how far back keys are
+    seen, `table_stride` from a row of the table to the next of so many `columns`, and `pages` those of the cache."""
 
     heads: fx.Int32
     parts: fx.Int32
@@ -88,6 +89,14 @@ class Sizes:
     values: Strides
     scale: fx.Float32
     softcap: fx.Float32
+
+
+def sizes_of(heads: int, parts: int, places: Sequence[int], scale: float, reach: int = 0, softcap: float = 0.0) -> Any:
+    """:class:`Sizes` of a launch; `places`: stride and columns of the table, pages, strides of keys and of values."""
+    structs: Any = Sizes, Strides  # made by a decorator that type checkers do not follow
+    sizes, strides = structs
+    keys, values = (strides(*places[first : first + 4]) for first in (3, 7))
+    return sizes(heads, parts, reach, *places[:3], keys, values, scale, softcap)
 
 
 @dataclass(frozen=True)

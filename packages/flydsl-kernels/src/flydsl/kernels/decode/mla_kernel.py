@@ -18,6 +18,7 @@ import flydsl.expr as fx
 
 from ..attention.scores import Softmax
 from ..attention.weave import Work, do, weave
+from ..cache.pages import PageNumbers, Pages, context_of
 from ..host.dtypes import element_of
 from ..parts.index import div, mod
 from ..parts.mathx import LN2, LOG2E
@@ -28,7 +29,6 @@ from .merge import Results
 from .mla_config import RANK, ROPE, STAGES, MlaConfig
 from .mla_tile import LatentTile, Parked
 from .operands import WORD, Operand
-from .pages import PageNumbers, Pages, context_of
 from .softmax import flat, hide
 
 __all__ = ["attend_rows", "mla_kernel"]

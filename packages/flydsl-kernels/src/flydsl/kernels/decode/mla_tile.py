@@ -9,12 +9,12 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..attention.weave import TileProduct, count_of, part_of, tile_product
+from ..cache.pages import Pages
 from ..parts.index import div, mod
 from ..parts.memory import lds_read, lds_write
 from .config import BLOCK
 from .mla_config import CHUNK, RANK, ROPE, STAGES, TURN, MlaConfig
 from .operands import Pieces
-from .pages import Pages
 from .softmax import flat
 
 __all__ = ["LatentTile", "Parked"]

@@ -20,6 +20,7 @@ from . import reference
 from .arrays import cache_scale, caches_of, indices_of, rows_of
 from .builders import build_mla_decode_module, build_paged_attention_module
 from .config import ARCHS, CACHES, paged_config
+from .kernel import sizes_of
 from .mla_config import RANK, ROPE, mla_config
 
 __all__ = ["OPS"]
@@ -102,9 +103,10 @@ def _check_paged(target: Target, q: Any, k_cache: Any, v_cache: Any, table: Any,
     parts = choose_parts(target, batch * kv_heads * config.row_blocks, cdiv(capacity, config.waves * config.tokens))
     given = [lengths if x is None else contiguous(x) for x in (sink, scales[0][0], scales[1][0])]
     operands = (contiguous(q), span(caches.keys), span(caches.values), span(table), lengths, *given, lengths)
-    sizes = (batch, heads, parts, max(left, 0), strides_of(table)[0], table.shape[1], caches.pages, *caches.strides,
-             float(dim**-0.5 if scale is None else scale), float(softcap))
-    return _Call(build_paged_attention_module, static, options, operands, sizes, parts, batch * queries * heads, dim)
+    places = (strides_of(table)[0], table.shape[1], caches.pages, *caches.strides)
+    sizes = sizes_of(heads, parts, places, float(dim**-0.5 if scale is None else scale), max(left, 0), float(softcap))
+    lines = batch * queries * heads
+    return _Call(build_paged_attention_module, static, options, operands, (batch, sizes), parts, lines, dim)
 
 
 def _paged_attention(op: Op, q: Any, k_cache: Any, v_cache: Any, block_table: Any, seqlens: Any, *,
@@ -208,7 +210,8 @@ def _check_mla(target: Target, q: Any, cache: Any, table: Any, lengths: Any, sca
     most = cdiv(table.shape[1] * page, MLA_SHARE)
     parts = choose_parts(target, batch * config.row_blocks, most, config.resident, MLA_EVEN)
     operands = (contiguous(q), span(rows), span(table), lengths, *scales)
-    sizes = (batch, parts, strides_of(table)[0], table.shape[1], cache.shape[0], *strides_of(rows)[:2], float(scale))
+    places = (strides_of(table)[0], table.shape[1], cache.shape[0], *(*strides_of(rows)[:2], 0, 0) * 2)
+    sizes = (batch, sizes_of(heads, parts, places, float(scale)))
     options = {"q_scaled": q_scale is not None, "kv_scaled": kv_scale is not None}
     return _Call(build_mla_decode_module, static, options, operands, sizes, parts, batch * queries * heads, RANK)
 

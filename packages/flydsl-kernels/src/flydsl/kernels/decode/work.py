@@ -10,17 +10,17 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..attention.combine import CombineConfig, Parts, add_parts
+from ..cache.pages import context_of
 from ..host.config import require
 from ..host.dtypes import FLOATS, element_of
 from ..parts.indices import index_at, require_within, uniform
 from ..parts.memory import pointer
 from ..target import Target, builder
 from .config import BLOCK, paged_config
-from .kernel import Share, Sizes, Strides, attend
+from .kernel import Share, Sizes, attend
 from .merge import Place, Results
 from .mla_config import RANK, mla_config
 from .mla_kernel import attend_rows
-from .pages import context_of
 from .schedule import FIELDS
 
 __all__ = ["build_mla_work_module", "build_paged_work_module", "build_reduce_module"]
@@ -86,8 +86,7 @@ def build_paged_work_module(dim: int, group: int, queries: int = 1, dtype: str =
                             value_scales: str = "", key_unit: int = 0, value_unit: int = 0, lists: bool = True,
                             target: Target) -> Any:
     """``launch(Q, K, V, Table, Starts, Lengths, KScale, VScale, Out, Parts, Lse, WorkIndptr, WorkInfo, PartitionIndptr,
-    groups, batch, heads, table_stride, columns, pages, k_page, k_token, k_head, k_unit, v_page, v_token, v_head,
-    v_unit, scale, stream=None)``: paged attention by the pieces of :func:`.schedule.build_metadata_module`.
+    groups, batch, sizes, stream=None)``: paged attention by the pieces of :func:`.schedule.build_metadata_module`.
 
     Parts is f32 [rows, heads, dim] and Lse f32 [rows, heads], of the rows that the pieces name; logarithms are natural.
     The rest is as in :func:`.builders.build_paged_attention_module`.
@@ -103,15 +102,9 @@ def build_paged_work_module(dim: int, group: int, queries: int = 1, dtype: str =
 
     @flyc.jit
     def pa_decode_metadata(Q, K, V, Table, Starts, Lengths, KScale, VScale, Out, Parts, Lse, WorkIndptr,  # noqa: N803
-                           WorkInfo, PartitionIndptr, groups: fx.Int32, batch: fx.Int32, heads: fx.Int32,  # noqa: N803
-                           table_stride: fx.Int32, columns: fx.Int32, pages: fx.Int64, k_page: fx.Int64,
-                           k_token: fx.Int32, k_head: fx.Int64, k_unit: fx.Int32, v_page: fx.Int64, v_token: fx.Int32,
-                           v_head: fx.Int64, v_unit: fx.Int32, scale: fx.Float32,
+                           WorkInfo, PartitionIndptr, groups: fx.Int32, batch: fx.Int32, sizes: Sizes,  # noqa: N803
                            stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
-        sizes = Sizes(heads, fx.Int32(1), fx.Int32(0), table_stride, columns, pages,
-                      Strides(k_page, k_token, k_head, k_unit), Strides(v_page, v_token, v_head, v_unit), scale,
-                      fx.Float32(0.0))
         tensors = {"q": Q, "k_cache": K, "v_cache": V, "table": Table, "starts": Starts, "lengths": Lengths,
                    "k_scale": KScale, "v_scale": VScale, "out": Out, "parts": Parts, "lse": Lse,
                    "work_indptr": WorkIndptr, "info": WorkInfo, "partition_indptr": PartitionIndptr}
@@ -124,8 +117,8 @@ def build_paged_work_module(dim: int, group: int, queries: int = 1, dtype: str =
 @builder
 def build_mla_work_module(heads: int, query: str = "fp8", cache: str = "fp8", out: str = "bf16", *,
                           target: Target) -> Any:
-    """``launch(Q, Cache, PageIndices, WorkIndptr, WorkInfo, Out, Parts, Lse, groups, pages, page_stride, entries,
-    scale, stream=None)``: MLA by a list of pieces, whose begin and end are places in PageIndices, a page a token.
+    """``launch(Q, Cache, PageIndices, WorkIndptr, WorkInfo, Out, Parts, Lse, groups, entries, sizes, stream=None)``:
+    MLA by a list of pieces, whose begin and end are places in PageIndices, a page a token.
 
     Q is [rows, heads, 576], Out [rows, heads, 512]; Parts is f32 [partial rows, heads, 512] and Lse f32 [partial rows,
     heads], with natural logarithms. `entries` is the length of PageIndices.
@@ -137,12 +130,8 @@ def build_mla_work_module(heads: int, query: str = "fp8", cache: str = "fp8", ou
 
     @flyc.jit
     def mla_decode_work(Q, Cache, PageIndices, WorkIndptr, WorkInfo, Out, Parts, Lse, groups: fx.Int32,  # noqa: N803
-                        pages: fx.Int64, page_stride: fx.Int64, entries: fx.Int64, scale: fx.Float32,
-                        stream: fx.Stream = fx.Stream(None)):
+                        entries: fx.Int64, sizes: Sizes, stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
-        strides = Strides(page_stride, fx.Int32(0), fx.Int64(0), fx.Int32(0))
-        sizes = Sizes(fx.Int32(heads), fx.Int32(1), fx.Int32(0), fx.Int32(0), fx.Int32(0), pages, strides, strides,
-                      scale, fx.Float32(0.0))
         tensors = {"q": Q, "cache": Cache, "table": PageIndices, "q_scale": Lse, "kv_scale": Lse, "out": Out,
                    "parts": Parts, "lse": Lse, "work_indptr": WorkIndptr, "info": WorkInfo}
         mla_work_kernel(tensors, sizes, entries, config, value_attrs=config.hints).launch(

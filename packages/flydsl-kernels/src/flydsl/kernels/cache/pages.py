@@ -11,10 +11,10 @@ import flydsl.expr as fx
 
 from ..parts.index import div, mod
 from ..parts.indices import index_at, require_all_within, require_within, uniform
-from .config import BLOCK
 
-__all__ = ["ColumnPages", "PageNumbers", "Pages", "context_of"]
+__all__ = ["BLOCK", "ColumnPages", "PageNumbers", "Pages", "context_of"]
 
+BLOCK = 16  # tokens that are looked up together
 UNROLL = 8  # page numbers of a thread whose loads are under way together
 
 
@@ -104,7 +104,7 @@ class ColumnPages(Pages):
     """A cache of values in which those of one feature lie together, `unit` tokens at a time (`uniform`).
 
     Pointers are to the first feature of a token; tokens that may not be read are: they lie in a page that may be, and
-    :meth:`..operands.ColumnValues.clear` makes nothing of them.
+    :meth:`..decode.operands.ColumnValues.clear` makes nothing of them.
 
     Attributes:
         unit: tokens; unit_stride: of the pointer, from so many tokens to the next ones.
