@@ -98,6 +98,37 @@ def test_products():
             launcher(y, x, shuffle_weight(b), none, none, none, M, 64)
 
 
+@needs("gfx942", "gfx950", "gfx11", "gfx120", "gfx1250")
+def test_general_products_of_other_operands():
+    from flydsl.kernels.gemm.dense import build_gemm_module
+
+    launcher = build_gemm_module(64, 128, "bf16", block_m=32, block_n=64)
+    a, b, c = (random(*shape, dtype="bf16") for shape in ((5, 128), (64, 128), (5, 64)))
+    launcher(c, a, b, c, c, 5)
+    for wrong in ((c, a[:, :64].contiguous(), b, c, c, 5), (c, a, b[:32], c, c, 5), (c[:4], a, b, c, c, 5)):
+        with pytest.raises(AssertionError, match="holds fewer elements"):
+            launcher(*wrong)
+    with pytest.raises(AssertionError, match="a must be dense"):
+        launcher(c, with_gaps(a), b, c, c, 5)
+    with pytest.raises(TypeError, match="built for BFloat16, but an argument holds Float16"):
+        launcher(c, a.half(), b, c, c, 5)
+
+
+@needs("gfx950")
+def test_fp8_products_of_other_operands():
+    from flydsl.kernels.gemm import compile_fp8_gemm_4w
+
+    launcher, m, n, k = compile_fp8_gemm_4w(K=256, BLOCK_M=64, BLOCK_N=64), 5, 64, 256
+    a, b = (random(rows, k).to(torch.float8_e4m3fn) for rows in (m, n))
+    c, scale_a, scale_b = torch.empty(m, n).bfloat16(), torch.ones(m), torch.ones(n)
+    launcher(a.view(torch.int8), b, c, scale_a, scale_b, m, n)
+    with pytest.raises(AssertionError, match="scale_a holds fewer elements"):
+        launcher(a, b, c, scale_a[:3], scale_b, m, n)
+    for other in (torch.float8_e4m3fnuz, torch.bfloat16):
+        with pytest.raises(TypeError, match="built for Float8E4M3FN, but an argument holds"):
+            launcher(a.float().to(other), b, c, scale_a, scale_b, m, n)
+
+
 def test_what_is_dense_all_the_same():
     """One row has no next one; the functional forms copy what they are given."""
     x, out = with_gaps(matrix())[:1], torch.full((1, N), torch.nan)

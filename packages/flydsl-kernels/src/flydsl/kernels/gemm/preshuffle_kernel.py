@@ -15,20 +15,19 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.dense import require_dense, require_held
-from ..host.dtypes import element_of
 from ..parts.cshuffle import shuffle_tile
 from ..parts.epilogue import store_tile
+from ..parts.index import cdiv
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, MainLoop, Ring, Staged
-from ..parts.memory import WORDS, pointer
+from ..parts.memory import WORDS
 from ..parts.operand import Advance, Rows, Shuffled
 from ..parts.packed import int4_chunk
 from ..parts.products import TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
 from .block_scales import BlockScaledProducts, RegisterScales, SharedScales
-from .config import run
+from .config import SCALE_BLOCK, require_operands, run
 from .epilogue import gemm_epilogue
 from .preshuffle_config import IN_DTYPES, INT4_FACTOR, PreshuffleConfig
 
@@ -99,11 +98,12 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 
 def launch_preshuffle(tensors: dict[str, Any], m: Any, config: PreshuffleConfig, stream: Any) -> None:
     """Launch from a jit function."""
-    require_dense(tensors)
-    stored = element_of(IN_DTYPES[config.in_dtype], config.target)
-    for name in ("a", "b"):
-        pointer(tensors[name], stored)  # refuses other floats
-    require_held(tensors, ("a",), fx.Int64(m) * config.k, stored)
-    require_held(tensors, ("b",), config.n * config.k // (2 if config.int4 else 1), stored)
-    require_held(tensors, ("c",), fx.Int64(m) * config.n, config.out)
+    blocks = config.k // SCALE_BLOCK
+    scales: Any = None
+    if config.block_scale:
+        scales = fx.Int64(m) * blocks, cdiv(config.n, SCALE_BLOCK) * blocks
+    elif config.op.element_bytes == 1:
+        scales = m, config.n
+    require_operands(tensors, m, config, IN_DTYPES[config.in_dtype], config.n * config.k // 2 if config.int4 else None,
+                     scales)
     run(preshuffle_kernel, tensors, m, config, stream)
