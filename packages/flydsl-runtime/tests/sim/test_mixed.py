@@ -104,3 +104,48 @@ def test_high_register_numbers(sim, build_dir):
     # v276 = v8; v790 = v276 + v9; then source 0 in bank 3 and the rest in bank 0.
     np.testing.assert_array_equal(out[0, :32], rows[0, :32] + rows[1, :32] + np.uint32(2))
     np.testing.assert_array_equal(out[1, :32], 1)
+
+
+@pytest.mark.parametrize("form", ["v_fmamk_f32 v2, v8, 0x40400000, v20", "v_fmaak_f32 v2, v8, v20, 0x40400000",
+                                  "v_dual_fmamk_f32 v2, v8, 0x40400000, v20 :: v_dual_mov_b32 v3, v9"])
+def test_bank_of_a_summand_beside_a_literal(sim, build_dir, form):
+    """The summand of fmamk is its second register, and has the bank of a third source; that of fmaak is a literal."""
+    bank = 0x04 if "fmaak" in form else 0x10
+    code = f"""
+  v_mov_b32 v20, 0
+  s_set_vgpr_msb 0x40
+  v_mov_b32 v20, v9
+  s_set_vgpr_msb {bank:#x}
+  {form}
+  s_set_vgpr_msb 0
+"""
+    text = module_text("gfx1250", [Program("summand", code, 2, 2, 2)], 32)
+    sim.set_arch("gfx1250")
+    module = sim.load(assemble(text.replace("next_free_vgpr 256", "next_free_vgpr 1024"), "gfx1250", build_dir))
+    rows, out = np.zeros((2, 64), np.float32), np.zeros((2, 64), np.float32)
+    rows[:, :32] = np.random.default_rng(2).integers(-9, 9, (2, 32))
+    sim.launch(sim.function(module, "summand"), (1,), (32,), [rows, out])
+    a, b = rows[:, :32]
+    np.testing.assert_array_equal(out[0, :32], a * b + 3 if "fmaak" in form else a * 3 + b)
+
+
+@pytest.mark.parametrize(("name", "half"), [("mix_f32_bf16", "bf16"), ("mix_f32", "f16")])
+def test_constants_of_mixed_operands(sim, build_dir, name, half):
+    """A constant is an f32. Compilers name a bf16 as the upper half of it; a literal is what it says."""
+    forms = ["v8, 2.0, v9", "-v8, 0.5, v9", "v8, 0.15915494, v9", "v8, -4.0, v9", "v8, v9, 1.0"]
+    factors = [2.0, -0.5, 0.15915494, -4.0, 1.0]
+    programs = [Program(f"f{n}", f"  v_fma_{name} v2, {form} op_sel_hi:[0,0,0]\n", 2, 2, 1)
+                for n, form in enumerate(forms)]
+    upper = half == "bf16"
+    programs += [Program(f"h{n}", f"  v_fma_{name} v2, v8, {value}, v9 op_sel:[0,{int(upper)},0] op_sel_hi:[0,1,0]\n",
+                         2, 2, 1) for n, value in enumerate((1.0, -2.0))]
+    bench = Bench(sim, "gfx1250", programs, build_dir)
+    rows = np.random.default_rng(5).integers(-9, 9, (2, bench.wave)).astype(np.float32)
+    a, b = rows
+    for n, factor in enumerate(factors):
+        got = bench.run(f"f{n}", rows.view(np.uint32))[0].view(np.float32)
+        want = a * b + 1 if n == 4 else a * np.float32(factor) + b
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
+    for n, factor in enumerate((1.0, -2.0)):
+        got = bench.run(f"h{n}", rows.view(np.uint32))[0].view(np.float32)
+        np.testing.assert_array_equal(got, a * np.float32(factor) + b)

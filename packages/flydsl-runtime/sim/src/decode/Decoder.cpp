@@ -3,6 +3,7 @@
 #include "decode/Coverage.h"
 #include "decode/Disassembler.h"
 #include "decode/Program.h"
+#include "exec/FloatFormats.h"
 #include "exec/Matrix.h"
 #include "exec/OpTable.h"
 #include "exec/Special.h"
@@ -167,22 +168,43 @@ private:
     // Branch targets become instruction indexes once all instructions are known.
   }
 
+  /// Which bits of the banks (gfx1250: s_set_vgpr_msb) belong to srcN.
+  static uint8_t bankOf(const OpDef &def, unsigned n) {
+    return n == 1 && def.facts.literalFactor ? 2 : static_cast<uint8_t>(n);
+  }
+
+  /// A constant of an operand that may be a half or an f32. LLVM gives the bits of the half, but the constant has
+  /// those of the f32: compilers name the bf16 of 1.0 as the upper half of it. An f16 is no half of an f32, so that
+  /// it stays what LLVM says where op_sel_hi asks for one.
+  static int64_t mixedConstant(int64_t bits, Num type, bool half) {
+    constexpr int64_t kInvTwoPi = 0x3e22f983; // the only one that a half rounds
+    const uint16_t low = static_cast<uint16_t>(bits);
+    if ((bits >= -16 && bits <= 64) || (type == Num::Mix && half))
+      return bits;
+    if (low == (type == Num::Mix ? 0x3118 : 0x3e22))
+      return kInvTwoPi;
+    return type == Num::Mix ? asBits(halfToFloat(low)) : uint32_t(low) << 16;
+  }
+
   /// Reads srcN and srcN_modifiers.
   void vectorSource(unsigned n, OpName name, OpName modName) {
     Num type = inst.def->src[n];
     RawOperand r = raw.operand(name);
     if (!r.present)
       return;
-    inst.src[n] = source(r, type, static_cast<uint8_t>(n));
     int64_t mods = raw.imm(modName);
+    const bool mixed = type == Num::Mix || type == Num::MixBF;
+    const bool named = raw.length == 8; // and not a literal behind the instruction
+    if (mixed && !r.isReg && named)
+      r.imm = mixedConstant(r.imm, type, mods & kModOpSelHi);
+    inst.src[n] = source(r, type, bankOf(*inst.def, n));
     if (r.hi16) {
       inst.opSel |= 1 << n;
       if (type == Num::B32)
         inst.src[n].mods = kHigh16;
     }
     bool packed = type == Num::PkF16 || type == Num::PkB16 || type == Num::PkBF16 ||
-                  type == Num::PkF32 || type == Num::PkB32 || type == Num::Mix ||
-                  type == Num::MixBF;
+                  type == Num::PkF32 || type == Num::PkB32 || mixed;
     if (inst.def->flags & kRawMods) {
       inst.negLo |= (mods & kModNeg ? 1 : 0) << n;
       return;
@@ -547,7 +569,7 @@ private:
       RawOperand r = raw.operand(names[n]);
       if (!r.present)
         continue;
-      h.src[n] = source(r, def.src[n], static_cast<uint8_t>(n));
+      h.src[n] = source(r, def.src[n], bankOf(def, n));
       int64_t m = raw.imm(mods[n]);
       h.src[n].mods = static_cast<uint8_t>((m & kModNeg ? kNeg : 0) | (m & kModAbs ? kAbs : 0));
     }

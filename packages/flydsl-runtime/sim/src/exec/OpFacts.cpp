@@ -152,7 +152,8 @@ void vector(Name m, OpFacts &f) {
   if (f.unit != Unit::Matrix)
     f.flops = laneFlops(m);
   f.swaps = startsAny(m, {"v_swap", "v_permlane16_swap", "v_permlane32_swap"});
-  f.literal = hasAny(m, {"fmaak", "fmamk"});
+  f.literalFactor = hasAny(m, {"fmamk"});
+  f.literal = f.literalFactor || hasAny(m, {"fmaak"});
   f.finishesDivision = starts(m, "v_div_fixup");
 }
 

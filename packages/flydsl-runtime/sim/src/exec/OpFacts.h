@@ -105,6 +105,7 @@ struct OpFacts {
   bool outside = false;      ///< gives what is not in the wave's registers (clocks, messages, its mode)
   bool relativeDst = false;  ///< the destination is found at run time, and LLVM calls it a source
   bool literal = false;      ///< one factor or summand is a literal (fmaak, fmamk)
+  bool literalFactor = false; ///< it is a factor (fmamk): the summand has the place of a third source
   bool finishesDivision = false;
   bool replicated = false;   ///< a matrix operation that gfx11 has with operands in both half-waves
   bool setsPriority = false, idles = false, setsVgprMsb = false, marks = false; ///< s_trap marks
