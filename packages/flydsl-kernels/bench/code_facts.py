@@ -38,8 +38,8 @@ def code_facts(hsaco: bytes, arch: str) -> tuple[int, float | None, Any]:
 
     spills = sum(r.vgpr_spills for r in flydsl.ir.kernel_resources(hsaco).values())
     for code in hotloop.parse(flydsl.ir.disassemble(hsaco)).values():
-        if any(hotloop.is_matrix(i) for i in code) and hotloop.loops(code):
-            body = hotloop.hot_loop(code)
+        body = hotloop.hot_loop(code) if hotloop.loops(code) else []
+        if any(hotloop.is_matrix(i) for i in body):
             own = rt.loop_estimate(hsaco, body[0].address, body[-1].address)
             mca = None
             if not arch.startswith("gfx9"):  # its machine model of gfx1250 takes thousands of clocks for a barrier

@@ -148,8 +148,8 @@ def general(layout: str, tile: Any) -> Loop:
         out = _out(m, n)
         return launcher, [out, _half(m * k), _half(n * k), out, out, m]
 
-    ring = f" ring of {tile.stages}" if tile.stages > 2 else ""
-    return Loop(f"general {layout}{ring}", "bf16", tile.m, tile.n, tile.k, make)
+    stages = f" {tile.stages} stages" if tile.stages > 2 else ""
+    return Loop(f"general {layout}{stages}", "bf16", tile.m, tile.n, tile.k, make)
 
 
 def microscaled(kind: str, weights: str, tile: Any) -> Loop:
@@ -180,6 +180,19 @@ def row_scale(waves: int, block: tuple[int, int]) -> Loop:
         return launcher, [_bytes(m * k).view(m, k), _bytes(n * k).view(n, k), _out(m, n).view(m, n), *_ones(m, n), m, n]
 
     return Loop(f"row scale, {waves} waves", "fp8", *block, 128, make)
+
+
+def rdna_fp8(tile: Any, target: Any) -> Loop:
+    """The fp8 GEMM of gfx120x without LDS, with a tile of ``tuned.RDNA_FP8``."""
+    from flydsl.kernels.gemm.rdna_fp8 import rdna_fp8_config
+    from flydsl.kernels.gemm.scaled import product
+
+    def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:
+        config = rdna_fp8_config("bench", target, n=n, k=k, **tile.sizes, k_unroll=1)
+        out = _out(m, n)
+        return product(config), [out, _bytes(m * k), _bytes(n * k), *_ones(m, n), out, m]
+
+    return Loop("row scale, no LDS", "fp8", tile.m, tile.n, tile.k, make)
 
 
 def wmma(dtypes: tuple[str, ...], tile: Any, target: Any) -> Loop:
@@ -278,6 +291,7 @@ def tuned_loops(target: Any, every: bool = False) -> Iterator[Loop]:
             yield from (microscaled(kind, weights, tile) for tile in chosen(tiles))
         yield from (row_scale(4, block) for block in (tuned.ROW_SCALE if every else tuned.ROW_SCALE[:1]))
         yield row_scale(8, tuned.ROW_SCALE[0])
+    yield from (rdna_fp8(tile, target) for tile in chosen(tuned.RDNA_FP8 if arch == "gfx120" else ()))
     for dtypes, tiles in tuned.WMMA.items() if target.tensor_moves else ():
         yield from (wmma(dtypes, tile, target) for tile in chosen(tiles))
 

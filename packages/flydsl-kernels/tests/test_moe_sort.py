@@ -11,7 +11,8 @@ from flydsl.kernels.moe.sorting import capacity
 # tokens, experts, k, block, masked share
 CASES = cases(
     [(1, 256, 8, 32, 0), (5, 8, 2, 16, 0), (37, 257, 9, 32, 0.6), (128, 8, 2, 64, 0.3), (31, 385, 7, 32, 0),
-     (3, 513, 9, 16, 0.5), (1, 1, 1, 1, 0), (700, 64, 6, 64, 0), (2000, 513, 9, 32, 0.5), (40, 16, 4, 24, 1)],
+     (3, 513, 9, 16, 0.5), (1, 1, 1, 1, 0), (700, 64, 6, 64, 0), (2000, 513, 9, 32, 0.5), (40, 16, 4, 24, 1),
+     (33000, 7, 2, 16, 0)],
     [(16384, 513, 9, 32, 0.5), (16384, 8, 2, 128, 0), (4096, 1024, 8, 32, 0)],
 )
 
@@ -71,6 +72,17 @@ def test_no_tokens():
     rows, factors, experts, valid = ops.moe_sort(torch.zeros(0, 2, dtype=torch.int32), torch.zeros(0, 2), 4, 8)
     assert bool((rows == 2 << 24).all() and (factors == 0).all() and (experts == -1).all())
     assert valid.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("tokens", [6, 300])
+def test_rows_need_no_more_than_the_alignment_of_a_word(tokens):
+    (ids, weights), rows = routed(tokens, 16, 3), capacity(tokens, 3, 16, 8)
+    made = (torch.zeros(rows + 1, dtype=torch.int32)[1:], torch.zeros(rows + 1)[1:],
+            torch.zeros(-(-rows // 8), dtype=torch.int32), torch.zeros(2, dtype=torch.int32))
+    moe.moe_sorting_flydsl(ids, weights, *made, None, 16, 8)
+    rt.synchronize()
+    for mine, exact in zip(made, MOE_SORT.reference(ids, weights, 16, 8, None), strict=True):
+        assert torch.equal(mine.double(), exact)
 
 
 def test_one_workgroup_sorts_any_number():

@@ -133,7 +133,7 @@ def compile_rdna_fp8_gemm(*, N: int, K: int, tile_m: int = 32, tile_n: int = 128
 
     Args:
         N, K: multiples of tile_n, and of the unrolled tile.
-        tile_k, k_unroll: k of a turn of the loop is their product; k_unroll is 2 by default where K allows it.
+        tile_k, k_unroll: a tile of k is their product; k_unroll is by default the most of 4, 2 and 1 that K allows.
         group_m: block rows of a group in the launch order.
 
     Raises:

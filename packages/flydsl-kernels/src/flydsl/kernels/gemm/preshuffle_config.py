@@ -20,6 +20,8 @@ __all__ = ["ACTIVATIONS", "IN_DTYPES", "PreshuffleConfig", "preshuffle_config"]
 IN_DTYPES = {"fp8": "fp8", "int8": "i8", "int4": "i8", "fp16": "f16", "f16": "f16", "bf16": "bf16"}
 ACTIVATIONS = ("none", "bias", "bias_relu", "bias_silu", "bias_gelu")
 INT4_FACTOR = 16  # int4 weights are multiplied as int8 values this many times larger
+INT4_INSTRUCTIONS = 6  # in which a chunk of int4 becomes one of int8
+INT4_ROWS = 4  # 16-row tiles whose products hide those of the next block of k
 INT4_MOST_K = 1 << 17  # from where such a sum of products could leave 32 bits
 
 
@@ -128,6 +130,12 @@ class PreshuffleConfig(GemmConfig):
     @property
     def int4(self) -> bool:
         return self.in_dtype == "int4"
+
+    @property
+    def converts(self) -> int:
+        """Instructions for a chunk of int4 that are issued beside the products of the block of k before. The first of a
+        tile is then needed earlier, which costs more where products are few."""
+        return INT4_INSTRUCTIONS if self.int4 and self.m_repeat >= INT4_ROWS and self.blocks > 1 else 0
 
 
 LONG_TILE = 16  # matrix instructions of a wave that hide the latency of loads without starting them early

@@ -80,7 +80,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                                             of_b, scales, config.apart)
     else:
         products = TileProducts(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks, fragments,
-                                of_b)
+                                of_b, converts=config.converts)
     # Copies to LDS, and the loads of B, stay in flight over a barrier that orders LDS only.
     loop = MainLoop(config.k_tiles, config.stages, sources, products, tally, 2, _orders(config),
                     fx.lds_barrier)

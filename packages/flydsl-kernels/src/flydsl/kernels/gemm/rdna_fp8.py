@@ -59,17 +59,21 @@ def rdna_fp8_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                  blocks=steps, chunk_words=PIECE_WORDS, lanes=WAVE)
 
     def fetch(t, _):
-        """Both operands of a tile: ``[tile][step]``."""
+        """Both operands of a tile: ``[tile][step]``, carried around the loop as the loads give them, 64-bit integers.
+        The compiler would turn carried vectors of i32 into those, and convert them at the head of the loop, which is
+        then too long to be moved behind its body: all that is carried is copied there."""
         first = a_at + t.index * (config.tile_k // 4)
         rows_of_a = [[a.load(first + (mi * 16 * stride + step * (K_STEP // 4)), PIECE_WORDS)
                       for step in fx.range_constexpr(steps)] for mi in fx.range_constexpr(config.m_repeat)]
-        return rows_of_a, b.fetch(t)
+        return [[[piece.bitcast(fx.Int64)[0] for piece in row] for row in x] for x in (rows_of_a, b.fetch(t))]
+
+    def pieces(operand, held, tile, step):
+        return [fx.Vector.from_elements([held[0][operand][tile][step]], fx.Int64).bitcast(fx.Int32)]
 
     products = TileProducts(config.op, tally, config.m_repeat, config.n_repeat, steps,
-                            lambda held, mi, step: [held[0][0][mi][step]],
-                            lambda held, ni, step: [held[0][1][ni][step]], size=config.m_repeat)
+                            partial(pieces, 0), partial(pieces, 1), size=config.m_repeat)
     source = Held(fetch, steps * (config.m_repeat + config.n_repeat))
-    acc = MainLoop(config.k_tiles, 1, [source], products, tally, 1, orders=None).run()
+    acc = MainLoop(config.k_tiles, 1, [source], products, tally, 2).run()
     store_tile(tensors["c"], config.out, acc, gemm_epilogue(tensors, m, config.n, scaled=True),
                config.place(m, row, column, lane))
 
@@ -77,11 +81,11 @@ def rdna_fp8_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 @functools.lru_cache
 def rdna_fp8_config(where: str, target: Target, *, n: int, k: int, tile_m: int = 32, tile_n: int, tile_k: int = 32,
                     k_unroll: int | None = None, group: int = 8) -> RdnaFp8Config:
-    """A checked configuration; k of a turn of the loop is ``tile_k * k_unroll``, by default two of them where K allows
-    it. ValueError says what is not supported."""
+    """A checked configuration; a tile of k is ``tile_k * k_unroll``, by default the most of 4, 2 and 1 of them that
+    divide K. ValueError says what is not supported."""
     target.require(where, "gfx120")
     if k_unroll is None:
-        k_unroll = 2 if k % (tile_k * 2) == 0 else 1
+        k_unroll = next((most for most in (4, 2) if k % (tile_k * most) == 0), 1)
     require(where, k_unroll >= 1, f"k_unroll must be positive, got {k_unroll}")
     config = RdnaFp8Config(n=n, k=k, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k * k_unroll, n_waves=WAVES,
                            group=group, target=target)

@@ -41,7 +41,7 @@ from .mx_kernel import launch_mx
 from .preshuffle_config import ACTIVATIONS, PreshuffleConfig, preshuffle_config
 from .preshuffle_kernel import launch_preshuffle
 from .rdna_fp8 import RdnaFp8Config, launch_rdna_fp8, rdna_fp8_config
-from .tuned import BLOCK_SCALE, MX, PRESHUFFLE, WMMA, Tile, choose, row_scale_block, takes_preshuffled
+from .tuned import BLOCK_SCALE, MX, PRESHUFFLE, RDNA_FP8, WMMA, Tile, choose, row_scale_block, takes_preshuffled
 from .wmma_config import DATA_FORMATS, WmmaConfig, wmma_config
 from .wmma_kernel import launch_wmma
 
@@ -213,7 +213,8 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
         config = tiled_wmma(where, target, n, k, tile, ("fp8",), "bf16")
         b = in_order(b, "gfx1250_16x16", lambda w: preshuffle_b_16x16(w, n, k))
     elif target.matrix == "wmma":
-        config = rdna_fp8_config(where, target, n=n, k=k, tile_n=256 if m >= 256 and n % 256 == 0 else 128)
+        wide, usual = RDNA_FP8
+        config = rdna_fp8_config(where, target, n=n, k=k, tile_n=(wide if m >= wide.n and n % wide.n == 0 else usual).n)
         b = in_order(b, "rdna_fp8", lambda w: preshuffle_b_fp8(w.t()))
     else:
         require(where, takes_row_scales(target, k), f"on {target.name}, N must be a multiple of 64 and K of 64, got "

@@ -15,7 +15,7 @@ from ..parts.index import align_up, cdiv
 from ..target import Target
 
 __all__ = [
-    "BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "DENSE_TUNING", "FEW", "MX", "PRESHUFFLE", "ROW_SCALE", "WMMA",
+    "BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "DENSE_TUNING", "FEW", "MX", "PRESHUFFLE", "RDNA_FP8", "ROW_SCALE", "WMMA",
     "DenseTile", "Tile", "choose", "dense_knobs", "dense_tiles", "row_scale_block", "takes_preshuffled", "tile_tuning",
     "whole_knobs",
 ]
@@ -122,6 +122,10 @@ WMMA: dict[tuple[str, ...], tuple[Tile, ...]] = {
     ("fp8", "fp8"): (_WMMA_8[0], Tile(256, 256, 128), *_WMMA_LAST),
 }
 
+#: fp8 with scales per row and column on gfx120x, without LDS, on four waves beside each other: for many rows, and for
+#: few or other columns.
+RDNA_FP8 = (Tile(32, 256, 128), Tile(32, 128, 128))
+
 #: Blocks (rows, columns of C) of the fp8 GEMM of gfx950 with scales per row and column, both operands through LDS, of
 #: which a compute unit has one.
 ROW_SCALE = ((256, 256), (256, 224))
@@ -216,16 +220,21 @@ DENSE: dict[str, tuple[DenseTile, ...]] = {
     "gfx90a": _usual(64, first=32),  # LDS, registers and matrix shapes are those of gfx942; no search was made
     "gfx942": _usual(64, first=32),
     "gfx950": (DenseTile(256, 256, 64, (2, 4, 1), group=4, least=129), *_usual(64)),
-    # Fragments take twice the registers of gfx12, so that only "nt" has those for 64 x 64 of a wave.
-    "gfx11": (DenseTile(128, 128, 32, (2, 2, 1), least=65, direct_stores=True, layouts=("nt",)),
-              DenseTile(128, 128, 32, (4, 2, 1), least=65, layouts=("nn", "tn", "tt")), *_usual(32)[1:]),
+    # Fragments take twice the registers of gfx12, too many for 64 x 64 of a wave. A third buffer lets the first ones of
+    # a tile be read before the barrier; smaller tiles of gfx11 and gfx12 would lose more in launches, with fewer
+    # workgroups on a compute unit, than their loops gain.
+    "gfx11": (DenseTile(128, 128, 32, (4, 2, 1), stages=3, least=65), *_usual(32)[1:]),
     # Where both operands are turned around, each thread of the larger workgroup turns less.
     "gfx120": (DenseTile(256, 128, 32, (4, 2, 1), group=4, least=129, direct_stores=True, layouts=("tn",)),
                *_usual(32, most=128 * 64)),
     # Bound by LDS, of which waves with 128 x 128 of the tile read least: one on a SIMD has the registers for them.
-    # The next has a third buffer: its first fragments are read before the barrier.
+    # The others have a third buffer, for which LDS has room, and the smaller ones more k between barriers.
     "gfx1250": (DenseTile(256, 256, 64, (2, 2, 1), group=4, least=129, direct_stores=True),
-                DenseTile(128, 128, 64, (2, 2, 1), stages=3, least=65), *_usual(64)[1:]),
+                DenseTile(128, 128, 64, (2, 2, 1), stages=3, least=65),
+                DenseTile(128, 64, 128, (2, 2, 1), stages=3, least=65),
+                DenseTile(64, 128, 128, (2, 2, 1), stages=3, least=33),
+                DenseTile(64, 64, 128, (1, 2, 1), stages=3, least=33),
+                DenseTile(32, 64, 128, (2, 2, 1), stages=3)),
 }
 
 

@@ -24,42 +24,60 @@ BLOCKS = (16, 32, 64, 128)
 
 @dataclass(frozen=True)
 class Format:
-    """How activations and weights are stored, and what multiplies them.
+    """How activations and weights are stored.
 
     Attributes:
-        matrix: type of the matrix instruction; None: that of the activations.
-        bits_a, bits_b: of an element.
-        a: what activations are quantised to (``"fp8"``, ``"i8"``), or None.
+        a: what activations are quantised to, the type of the matrix instruction (``"fp8"``, ``"i8"``, ``"fp4"``); None
+            where they stay 16-bit floats.
         b: of packed weights, ``"i4"`` (byte j of a word holds values j and j + 4), ``"u4"`` (one after the other,
-            8 more than their value) or ``"fp4"``.
+            8 more than their value) or ``"fp4"``; None: they are as the activations.
         scales: None, ``"rows"`` (one a row of each), ``"blocks"`` (128 k of activations, 128 x 128 of weights),
             ``"groups"`` (32 k of weights) or ``"micro"`` (32 k of both).
     """
 
-    matrix: str | None = None
-    bits_a: int = 16
-    bits_b: int = 16
     a: str | None = None
     b: str | None = None
     scales: str | None = None
 
+    @property
+    def bits_a(self) -> int:
+        """Of an element of the activations."""
+        return BITS[self.a]
 
+    @property
+    def bits_b(self) -> int:
+        """Of an element of the weights."""
+        return BITS[self.b or self.a]
+
+    @property
+    def scale_k(self) -> int | None:
+        """k of a scale; None where it is that of a row, or there is none."""
+        return SCALE_K.get(self.scales or "")
+
+    def scale_shape(self, experts: int, rows: int, k: int) -> tuple[int, ...]:
+        """That of the scales of weights (experts, rows, k)."""
+        if self.scale_k is None:
+            return experts, rows
+        return experts, cdiv(rows, self.scale_k) if self.scales == "blocks" else rows, cdiv(k, self.scale_k)
+
+
+BITS = {None: 16, "fp8": 8, "i8": 8, "fp4": 4, "i4": 4, "u4": 4}
+SCALE_K = {"blocks": 128, "groups": 32, "micro": 32}
 FORMATS = {
     "none": Format(),
-    "fp8": Format("fp8", 8, 8, "fp8", None, "rows"),
-    "int8": Format("i8", 8, 8, "i8", None, "rows"),
-    "int4": Format("i8", 8, 4, "i8", "i4", "rows"),
-    "fp8_block": Format("fp8", 8, 8, "fp8", None, "blocks"),
-    "a16w4": Format(None, 16, 4, None, "fp4", "groups"),
-    "a16i4": Format(None, 16, 4, None, "i4", "groups"),
-    "a16u4": Format(None, 16, 4, None, "u4", "groups"),
-    "mxfp4": Format("fp4", 4, 4, "fp4", "fp4", "micro"),
-    "mxfp8": Format("fp8", 8, 8, "fp8", None, "micro"),
-    "a8w4": Format("fp8", 8, 4, "fp8", "fp4", "micro"),
+    "fp8": Format("fp8", None, "rows"),
+    "int8": Format("i8", None, "rows"),
+    "int4": Format("i8", "i4", "rows"),
+    "fp8_block": Format("fp8", None, "blocks"),
+    "a16w4": Format(None, "fp4", "groups"),
+    "a16i4": Format(None, "i4", "groups"),
+    "a16u4": Format(None, "u4", "groups"),
+    "mxfp4": Format("fp4", "fp4", "micro"),
+    "mxfp8": Format("fp8", None, "micro"),
+    "a8w4": Format("fp8", "fp4", "micro"),
 }
 PUBLIC = tuple(name for name in FORMATS if name not in ("a16i4", "a16u4", "mxfp8"))  # that `ops.moe` names
 INT4_FACTOR = 16  # by which int4 weights are larger as the bytes that are multiplied
-SCALE_K = {"blocks": 128, "groups": 32, "micro": 32}
 SCALE_ROWS, WORD_K = 32, 256  # of a word of scales
 STRIPS = ("halves", "pairs")
 SCALE_ORDERS = ("strips", "words", "rows", "row", "pairs")
@@ -153,8 +171,8 @@ class GroupedConfig(KernelConfig):
     def op(self) -> MatrixOp:
         kind = self.format
         if kind.scales != "micro":
-            return matrix_op(self.target, kind.matrix or self.dtype, True)
-        return microscaled_op(self.target, kind.matrix or "", kind.b or kind.matrix or "")
+            return matrix_op(self.target, kind.a or self.dtype, True)
+        return microscaled_op(self.target, kind.a or "", kind.b or kind.a or "")
 
     @property
     def routed(self) -> bool:
@@ -285,7 +303,7 @@ class GroupedConfig(KernelConfig):
         """Scales along k of a row, of whole tiles for groups."""
         if self.format.scales == "groups" and self.w_scales == "strips":
             return self.stored_tiles * self.tile_k // SCALE_K["groups"]
-        return cdiv(self.k, SCALE_K.get(self.format.scales or "", self.k))
+        return cdiv(self.k, self.format.scale_k or self.k)
 
     @property
     def scale_tiles(self) -> int:

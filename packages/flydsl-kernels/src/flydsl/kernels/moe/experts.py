@@ -91,7 +91,7 @@ def scratch(config: Experts, tokens: int) -> dict[str, tuple[tuple[int, ...], st
         kind = part.format
         if kind.a is None or f"{name}_data" in arrays:
             continue
-        along = {"blocks": (part.scales_k,), "micro": (part.scales_k,)}.get(kind.scales or "", ())
+        along = () if kind.scale_k is None else (part.scales_k,)
         micro = kind.scales == "micro"
         arrays[f"{name}_data"] = (count, part.k * kind.bits_a // 8), "u8" if micro else kind.a
         arrays[f"{name}_scale"] = (count, *along), "u8" if micro else "f32"

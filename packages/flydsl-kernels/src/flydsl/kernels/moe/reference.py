@@ -8,7 +8,7 @@ import torch
 
 from ..parts.index import align_up
 from ..quant.reference import e8m0_ceil, e8m0_to_f32, f32_to_mxfp4, mxfp4_to_f32, pack_fp4, unpack_int4
-from .config import FORMATS, SCALE_K
+from .config import FORMATS
 
 __all__ = ["row_values", "sample_weight", "weight_values"]
 
@@ -32,8 +32,8 @@ def weight_values(codes: torch.Tensor, scale: Any, quant: str) -> torch.Tensor:
     rows, k = values.shape[1:]
     if kind.scales == "rows":
         return values.double() * factor[..., None]
-    group, dims = SCALE_K[kind.scales or ""], (1, 2) if kind.scales == "blocks" else (2,)
-    return values.double() * _repeated(factor, group, *dims)[:, :rows, :k]
+    dims = (1, 2) if kind.scales == "blocks" else (2,)
+    return values.double() * _repeated(factor, kind.scale_k or 1, *dims)[:, :rows, :k]
 
 
 def row_values(x: torch.Tensor, codes: torch.Tensor, quant: str) -> torch.Tensor:
@@ -43,7 +43,7 @@ def row_values(x: torch.Tensor, codes: torch.Tensor, quant: str) -> torch.Tensor
         return x.double()
     if kind.a == "fp8" and kind.b is None:  # the architecture's own
         fp8 = codes.dtype
-    group = SCALE_K.get(kind.scales or "", k)
+    group = kind.scale_k or k
     groups = torch.nn.functional.pad(x.float(), (0, align_up(k, group) - k)).unflatten(-1, (-1, group))
     top = groups.abs().amax(-1, keepdim=True)
     if kind.scales == "micro":
@@ -64,10 +64,10 @@ def sample_weight(draw: Any, quant: str, experts: int, rows: int, k: int, dtype:
     kind, size = FORMATS[quant], k**-0.5
     if quant == "none":
         return draw.normal(experts, rows, k, dtype=dtype, scale=size), None
+    shape = kind.scale_shape(experts, rows, k)
     if kind.b == "fp4":
-        return draw.integers(0, 256, experts, rows, k // 2), draw.integers(121, 126, experts, rows, k // 32)
+        return draw.integers(0, 256, experts, rows, k // 2), draw.integers(121, 126, *shape)
     if kind.b == "i4":
-        return draw.integers(0, 256, experts, rows, k // 2), draw.positive(experts, rows) * (size / 4)
+        return draw.integers(0, 256, experts, rows, k // 2), draw.positive(*shape) * (size / 4)
     codes, unit = draw.normal(experts, rows, k, dtype=kind.a), size / 20 if kind.a == "i8" else size
-    shape = (experts, rows) if kind.scales == "rows" else (experts, align_up(rows, 128) // 128, align_up(k, 128) // 128)
     return codes, draw.positive(*shape) * unit

@@ -1,9 +1,10 @@
 """Sorting of routed tokens by expert: a stable counting sort, in integers, of entries (token, slot).
 
-Entries are dealt to workgroups in consecutive shares. One workgroup is one launch; several count their shares first,
-and then each knows from all counts where the rows of its share begin. Within 256 entries, the place of an entry among
-those of its expert is the number of bits before its own in a mask of LDS, so that the order does not depend on when
-atomics arrive.
+Entries are dealt to workgroups in consecutive shares. One workgroup is one launch; for several, the shares are counted
+first, and then each knows from the counts where its rows begin. A counting workgroup has a group of neighbouring shares
+and notes after each what it has counted so far: a share reads one row of counts of each group, and that of the share
+before. Within 256 entries, the place of an entry among those of its expert is the number of bits before its own in a
+mask of LDS, so that the order does not depend on when atomics arrive.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS
+from ..parts.epilogue import FAR
 from ..parts.index import align_up, cdiv, div, mod
 from ..parts.memory import WORDS, Buffer, pointer, write_at
 from ..parts.reduce import Lds
@@ -30,13 +32,14 @@ __all__ = [
 ROUND = 256  # entries whose places are found together
 MASK_WORDS = ROUND // 32  # of the mask of a round
 ONE_SHOT = 256  # entries that one workgroup sorts
-MOST_SHARES = 128
-LEAST_SHARES = 16  # of several: those without entries help to fill the padding
+MOST_SHARES = 256
+LEAST_SHARES = 32  # of several: those without entries help to fill the padding
+GROUP = 8  # shares that a workgroup counts; as many rounds of entries are then on their way at once
 MAX_TOKENS = 1 << 24  # a row is (slot << 24) | token
 MAX_EXPERTS = 1024
 MAX_SLOTS = 127
-TOGETHER = 32  # counts of shares that are on their way at once
-FOUR = 4  # rounds of entries that are, where they are counted
+NO_ROW = -(1 << 31)  # of experts that a mask excludes: with all of its entries still negative
+TOGETHER = 16  # counts of groups that are on their way at once
 
 
 def most_blocks(entries: int, experts: int, block: int) -> int:
@@ -55,7 +58,7 @@ def shares(tokens: int, topk: int) -> tuple[int, int]:
     if tokens * topk <= ONE_SHOT:
         return 1, rounds
     each = cdiv(rounds, MOST_SHARES)
-    return max(cdiv(rounds, each), LEAST_SHARES), each
+    return align_up(max(cdiv(rounds, each), LEAST_SHARES), GROUP), each
 
 
 def sort_workspace(tokens: int, topk: int, experts: int) -> int:
@@ -91,7 +94,7 @@ class SortConfig(KernelConfig):
 
     @property
     def lds_bytes(self) -> int:
-        return (self.experts * (MASK_WORDS + 4) + 2 * 16) * 4
+        return (self.experts * (MASK_WORDS + 3) + 2 * 16) * 4
 
     def grid(self, m: Any) -> tuple[Any, ...]:
         return (m,)
@@ -117,13 +120,14 @@ def _is_expert(expert: Any, config: SortConfig) -> Any:
 
 
 @flyc.jit
-def _cleared_table(config, lds):
-    """Zeros in LDS for each expert."""
-    thread, table = fx.thread_idx.x, lds.array(fx.Int32, config.experts)
-    if thread < config.experts:
-        table[thread] = fx.Int32(0)
+def _cleared_tables(config, lds, number):
+    """Zeros in LDS for each expert, in so many tables."""
+    tables = [lds.array(fx.Int32, config.experts) for _ in range(number)]
+    if fx.thread_idx.x < config.experts:
+        for table in tables:
+            table[fx.thread_idx.x] = fx.Int32(0)
     fx.lds_barrier()
-    return table
+    return tables
 
 
 @flyc.jit
@@ -134,44 +138,70 @@ def _count(expert, exists, config, table):
 
 
 @flyc.jit
-def _histogram(ids, entries, first, rounds, config, table):
-    """Count the experts of `rounds` of entries from `first`."""
-    for r in range(0, rounds, FOUR):
-        start = first + fx.Int32(r) * ROUND + fx.thread_idx.x
-        found = [ids.load(start + j * ROUND, 1)[0] for j in fx.range_constexpr(FOUR)]
-        for j in fx.range_constexpr(FOUR):
-            if fx.Int32(r) + j < rounds:
-                _count(found[j], start + j * ROUND < entries, config, table)
+def _histogram(ids, entries, places, config, tables):
+    """Count the experts of a round from each of `places` on in a table of its own; all are on their way at once."""
+    places = [at + fx.thread_idx.x for at in places]
+    found = [ids.load(at, 1)[0] for at in places]
+    for at, expert, table in zip(places, found, tables, strict=True):
+        _count(expert, at < entries, config, table)
+
+
+def _rows_of(tensors: dict[str, Any], tokens: Any, config: SortConfig) -> tuple[Any, tuple[Buffer, Buffer]]:
+    """Rows that there may be, and their names and weights."""
+    rows = capacity(tokens, config.topk, config.experts, config.block)
+    return rows, (Buffer(tensors["sorted_ids"], fx.Int32, None, rows),
+                  Buffer(tensors["sorted_weights"], fx.Float32, None, rows))
+
+
+@flyc.jit
+def _fill(tensors, tokens, share, counts, config):
+    """Padding in all rows, each workgroup its part: what sorting leaves of it stays."""
+    rows, (names, weights) = _rows_of(tensors, tokens, config)
+    thread, name, weight = fx.thread_idx.x, fx.Int32(config.topk << 24) | tokens, fx.Float32(0.0)
+    whole = rows - mod(rows, WORDS)
+    for i in range((share * config.threads + thread) * WORDS, whole, counts * (config.threads * WORDS)):
+        names.store(fx.Int32(i), fx.full(WORDS, name, fx.Int32))
+        weights.store(fx.Int32(i), fx.full(WORDS, weight, fx.Float32))
+    if (share == 0) & (whole + thread < rows):
+        names.store_one(whole + thread, name)
+        weights.store_one(whole + thread, weight)
 
 
 @flyc.kernel
 def _count_kernel(tensors, tokens: fx.Int32, rounds: fx.Int32, config: fx.Constexpr):
-    """Count the experts of a share."""
-    thread, share, lds = fx.thread_idx.x, fx.block_idx.x, Lds()
-    entries = _tokens(tensors, tokens, config) * config.topk
+    """Count the experts of a group of shares: the row of a share is of those before it in the group, and of its own.
+    Rows that get no other name are filled here, so that they are before any gets one."""
+    thread, experts, lds = fx.thread_idx.x, config.experts, Lds()
+    entries, first = _tokens(tensors, tokens, config) * config.topk, fx.block_idx.x * GROUP
     ids = Buffer(tensors["ids"], fx.Int32, None, tokens * config.topk)
-    table = _cleared_table(config, lds)
-    _histogram(ids, entries, share * rounds * ROUND, rounds, config, table)
+    tables = _cleared_tables(config, lds, GROUP)
+    for r in range(rounds):
+        places = [((first + j) * rounds + fx.Int32(r)) * ROUND for j in fx.range_constexpr(GROUP)]
+        _histogram(ids, entries, places, config, tables)
+    _fill(tensors, tokens, fx.block_idx.x, fx.grid_dim.x, config)
     fx.lds_barrier()
-    if thread < config.experts:
-        counts = Buffer(tensors["counts"], fx.Int32, None, fx.grid_dim.x * config.experts)
-        counts.store_one(share * config.experts + thread, table[thread])
+    if thread < experts:
+        counts, total = Buffer(tensors["counts"], fx.Int32, None, fx.grid_dim.x * (GROUP * experts)), fx.Int32(0)
+        for j in fx.range_constexpr(GROUP):
+            total = total + tables[j][thread]
+            counts.store_one((first + j) * experts + thread, total)
 
 
 @flyc.jit
 def _counted(tensors, first, last, config):
-    """Rows of this thread's expert in the shares from `first` to before `last`."""
-    source, total = Buffer(tensors["counts"], fx.Int32, None, last * config.experts), fx.Int32(0)
-    for i in range(first, last, TOGETHER):  # past the last share there are zeros
-        loaded = [source.load(fx.thread_idx.x, 1, (fx.Int32(i) + j) * config.experts)[0]
-                  for j in fx.range_constexpr(TOGETHER)]
+    """Rows of this thread's expert in the groups of shares from `first` to before `last`."""
+    total, size = fx.Int32(0), GROUP * config.experts
+    source = Buffer(tensors["counts"], fx.Int32, None, last * size)
+    place = fx.thread_idx.x + (size - config.experts)  # in the row of a group's last share
+    for i in range(first, last, TOGETHER):  # past the last group there are zeros
+        loaded = [source.load(place, 1, (fx.Int32(i) + j) * size)[0] for j in fx.range_constexpr(TOGETHER)]
         for count in loaded:
             total = total + count
     return total
 
 
 @flyc.jit
-def _totals(tensors, counts, share, table, config):
+def _totals(tensors, shares, share, table, config):
     """(rows of this thread's expert, those of shares before, and whether it is local: 1 or 0)."""
     thread = fx.thread_idx.x
     total, before, is_local = fx.Int32(0), fx.Int32(0), fx.Int32(0)
@@ -179,8 +209,12 @@ def _totals(tensors, counts, share, table, config):
         if fx.const_expr(config.one):
             total = table[thread]
         else:
-            before = _counted(tensors, 0, share, config)
-            total = before + _counted(tensors, share, counts, config)
+            group, size = div(share, GROUP), config.experts
+            in_group = Buffer(tensors["counts"], fx.Int32, None, share * size).load(
+                (mod(share, GROUP) > 0).select((share - 1) * size + thread, FAR // 4), 1)[0]
+            before = _counted(tensors, 0, group, config)
+            total = before + _counted(tensors, group, div(shares, GROUP), config)
+            before = before + in_group
         if fx.const_expr(config.mask):
             mask = Buffer(tensors["mask"], fx.Int32, None, config.experts)
             is_local = (mask.load(thread, 1)[0] != 0).select(fx.Int32(1), 0)
@@ -196,12 +230,12 @@ def _scan(value, config, lds):
 
 
 @flyc.jit
-def _place_round(first, entry, entries, start, end, base, bits, out, config):
-    """Write the rows of 256 of the `entries` from `first` on, from the first free row of each expert in `base`.
+def _place_round(first, entry, entries, base, bits, out, config):
+    """Write the rows of 256 of the `entries` from `first` on, from the first free row of each expert in `base`: there
+    is none, and it is negative, where a mask excludes the expert.
 
     Args:
         entry: (expert, weight) of this thread.
-        start, end: rows of each expert; none of one that the mask excludes.
         bits: a mask of 256 bits an expert, as rows of words.
         out: ids and weights.
     """
@@ -225,7 +259,7 @@ def _place_round(first, entry, entries, start, end, base, bits, out, config):
             mine = (word == w).select(mask & (bit - 1), (word > w).select(mask, 0))
             rank = rank + fx.math.ctpop(mine)
         row = base[expert] + rank
-        if start[expert] < end[expert]:
+        if row >= 0:
             out[0].store_one(row, name)
             out[1].store_one(row, weight)
     fx.lds_barrier()
@@ -235,26 +269,13 @@ def _place_round(first, entry, entries, start, end, base, bits, out, config):
 
 
 @flyc.jit
-def _fill(tensors, tokens, share, counts, start, end, blocks, valid, number, config, out):
-    """Padding rows and the experts of blocks, each workgroup its part."""
-    thread, threads, block = fx.thread_idx.x, config.threads, config.block
-    sentinel = fx.Int32(config.topk << 24) | tokens
-    mine = fx.max(fx.ceildiv(config.experts - share, counts), 0)
-    for i in range(thread, mine * block, threads):
-        expert = share + div(fx.Int32(i), block) * counts
-        row = end[expert] + mod(fx.Int32(i), block)
-        if row < start[expert] + align(end[expert] - start[expert], block):
-            out[0].store_one(row, sentinel)
-            out[1].store_one(row, fx.Float32(0.0))
-    rows = capacity(tokens, config.topk, config.experts, block)
-    for i in range(valid + share * threads + thread, rows, counts * threads):
-        out[0].store_one(fx.Int32(i), sentinel)
-        out[1].store_one(fx.Int32(i), fx.Float32(0.0))
+def _block_experts(tensors, share, counts, start, blocks, valid, number, config):
+    """The experts of blocks, each workgroup its part."""
     experts = Buffer(tensors["sorted_experts"], fx.Int32, None, blocks)
-    for i in range(share * threads + thread, blocks, counts * threads):
-        row = fx.Int32(i) * block
+    for i in range(share * config.threads + fx.thread_idx.x, blocks, counts * config.threads):
+        row = fx.Int32(i) * config.block
         low, high = fx.Int32(0), fx.Int32(config.experts)
-        for _ in fx.range_constexpr(config.experts.bit_length()):
+        for _ in fx.range_constexpr((config.experts - 1).bit_length()):
             # The last expert that starts at the row or before; of those that share a start only it has rows.
             middle = div(low + high, 2)
             below = start[fx.min(middle, config.experts - 1)] <= row
@@ -316,29 +337,31 @@ def _sort_kernel(tensors, tokens: fx.Int32, counts: fx.Int32, rounds: fx.Int32, 
         found, weight = _routed(tensors, tokens, config, lds)
     table: Any = None
     if fx.const_expr(config.one):
-        table = _cleared_table(config, lds)
+        (table,) = _cleared_tables(config, lds, 1)
         _count(found, first + thread < entries, config, table)
+        _fill(tensors, tokens, share, counts, config)
         if fx.const_expr(config.route is None):
-            _histogram(ids, entries, first + ROUND, rounds - 1, config, table)
-        fx.lds_barrier()
+            for r in range(1, rounds, GROUP):
+                starts = [first + (fx.Int32(r) + j) * ROUND for j in fx.range_constexpr(GROUP)]
+                _histogram(ids, entries, starts, config, [table] * GROUP)
+        fx.barrier()  # rows are filled, too, before any gets a name
     total, before, is_local = _totals(tensors, counts, share, table, config)
     offset, valid = _scan(align(total, config.block), config, lds)
-    start, end, base = (lds.array(fx.Int32, experts) for _ in range(3))
+    start, base = (lds.array(fx.Int32, experts) for _ in range(2))
     number = fx.Int32(thread)
     if fx.const_expr(config.mask):
         number, _ = _scan(is_local, config, lds)
     numbers = lds.array(fx.Int32, experts)
     if thread < experts:
-        start[thread], end[thread], base[thread] = offset, offset + total, offset + before
-        numbers[thread] = number
+        start[thread], numbers[thread] = offset, number
+        base[thread] = (total > 0).select(offset + before, NO_ROW)
     bits = lds.array(fx.Int32, MASK_WORDS * experts)
-    rows = capacity(tokens, topk, experts, config.block)
-    out = Buffer(tensors["sorted_ids"], fx.Int32, None, rows), Buffer(tensors["sorted_weights"], fx.Float32, None, rows)
+    rows, out = _rows_of(tensors, tokens, config)
     if (share == 0) & (thread == 0):
         valid_out = Buffer(tensors["valid"], fx.Int32, None, 2)
         valid_out.store_one(0, valid)
         valid_out.store_one(1, limit)
-    places = start, end, base, bits, out
+    places = base, bits, out
     if fx.const_expr(config.one):  # its first round is mostly the only one
         _place_round(first, (found, weight), entries, *places, config)
         first, rounds = first + ROUND, rounds - 1
@@ -352,7 +375,7 @@ def _sort_kernel(tensors, tokens: fx.Int32, counts: fx.Int32, rounds: fx.Int32, 
             _place_round(at, entry, entries, *places, config)
     fx.lds_barrier()
     blocks = div(rows + (config.block - 1), config.block)
-    _fill(tensors, tokens, share, counts, start, end, blocks, valid, numbers, config, out)
+    _block_experts(tensors, share, counts, start, blocks, valid, numbers, config)
 
 
 @flyc.jit
@@ -366,7 +389,8 @@ def launch_sort(tensors, tokens, counts, rounds, config, stream, clear=(None, 0,
     """
     config.target.require_traced()
     if fx.const_expr(not config.one):
-        _count_kernel(tensors, tokens, rounds, config).launch(grid=counts, block=config.threads, stream=stream)
+        _count_kernel(tensors, tokens, rounds, config).launch(
+            grid=div(counts, GROUP), block=config.threads, stream=stream)
     groups = counts
     if fx.const_expr(clear[0] is not None):
         tensors = dict(tensors, **dict(zip(("clear", "chunks", "groups"), clear, strict=True)))
@@ -382,8 +406,9 @@ def build_moe_sorting_module(num_experts: int, topk: int, block: int = 32, one: 
 
     ids i32 and weights f32 are (tokens, topk). With C = tokens topk + E block - topk: sorted_ids i32[C] and
     sorted_weights f32[C]; sorted_experts i32[ceil(C / block)], valid i32[2]; see :func:`flydsl.kernels.ops.moe_sort`.
-    mask i32[E] and local_tokens i32[1] are read as configured, counts i32[shares E] is written unless `one`; clear is
-    zeroed (16 `clear_chunks` bytes) by `clear_groups` further workgroups. None stands for what is not used.
+    mask i32[E] and local_tokens i32[1] are read as configured, counts i32[shares E] is written unless `one`, and the
+    shares are a multiple of 8 then; clear is zeroed (16 `clear_chunks` bytes) by `clear_groups` further workgroups.
+    None stands for what is not used.
 
     Raises:
         ValueError: an argument is not supported.

@@ -11,7 +11,7 @@ from ..host.arrays import contiguous
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..host.weights import in_order
-from ..parts.index import align_up, cdiv
+from ..parts.index import align_up
 from .config import GroupedConfig
 
 __all__ = ["of_rows", "ordered", "scales_of", "weight_dtype"]
@@ -98,8 +98,7 @@ def scales_of(scale: Any, experts: int, config: GroupedConfig, interleaved: bool
             f"scales are needed for quant={config.quant!r}" if scale is None else "without quant there are no scales")
     if scale is None:
         return None
-    shape = {"rows": (experts, rows), "blocks": (experts, cdiv(rows, 128), cdiv(config.k, 128)),
-             "groups": (experts, rows, config.k // 32), "micro": (experts, rows, config.k // 32)}[kind or ""]
+    shape = config.format.scale_shape(experts, rows, config.k)
     found = tuple(scale.shape[:2]) if kind == "rows" and tuple(scale.shape[2:]) == (1,) else tuple(scale.shape)
     require(where, found == shape, f"must have shape {shape}, got {tuple(scale.shape)}")
     if kind in ("groups", "micro"):
