@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import flydsl.compiler as flyc
