@@ -63,7 +63,8 @@ def test_make_ptr_and_access(module):
 
 def test_make_copy_atom_both_forms(module):
     ty = fly.CopyAtomType.get(fly.CopyOpUniversalCopyType.get(64), 16)
-    for atom in (fly.make_copy_atom(ty, 16), fly.make_copy_atom(ty, [], 16)):
+    for atom in (fly.make_copy_atom(ty, 16), fly.make_copy_atom(ty, [], 16), fly.make_copy_atom(ty, val_bits=16),
+                 fly.make_copy_atom(ty, args=[], val_bits=16)):
         assert atom.type == ty and atom.owner.attributes["valBits"].value == 16
 
 

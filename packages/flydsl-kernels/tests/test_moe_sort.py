@@ -93,6 +93,15 @@ def test_one_workgroup_sorts_any_number():
     assert_sorted(made, MOE_SORT.reference(ids, weights, 8, 16, None))
 
 
+@pytest.mark.parametrize("shares", [3, 10])
+def test_any_number_of_workgroups_sorts(shares):
+    (ids, weights), made = routed(300, 8, 2), outputs(300, 8, 2, 16)
+    run, counts = moe.build_moe_sorting_module(8, 2, 16, False), torch.full((16 * 8,), -1, dtype=torch.int32)
+    run(ids, weights, *(g.out for g in made), None, None, counts, None, 300, shares, 1, 0, 0)
+    rt.synchronize()
+    assert_sorted(made, MOE_SORT.reference(ids, weights, 8, 16, None))
+
+
 @pytest.mark.parametrize(("tokens", "local"), [(20, 7), (900, 500), (20, 0)])
 def test_a_number_of_tokens_in_memory(tokens, local):
     ids, weights = routed(tokens, 16, 3)

@@ -109,6 +109,7 @@ def test_dispatcher_accepts_the_documented_forms() -> None:
     assert dispatch(True, lambda x: x + 1, state_names=("x",), state_values=(1,)) == 2
     assert dispatch(False, lambda x: x + 1, state_names=("x",), state_values=(1,)) == 1
     assert dispatch(True, lambda names, x, y: {"y": 5}, result_names=("x", "y"), result_values=(1, 2)) == (1, 5)
+    assert dispatch(True, lambda: 5) is None  # a lambda that is called for its effect: no names, no result
     with pytest.raises(ValueError):
         dispatch(True, lambda: None, result_names=("x",), result_values=())
 

@@ -85,6 +85,7 @@ def test_memory_layout() -> None:
     assert (protocol.dsl_size_of(empty), protocol.dsl_align_of(empty)) == (0, 1)
     assert fx.Array[fx.Int32, 4] is fx.Array[fx.Int32, 4]
     assert protocol.dsl_size_of(fx.Array[fx.Int4, 8]) == 4
+    assert protocol.dsl_size_of(fx.Array[fx.Int4, 3]) == 2 and protocol.dsl_size_of(fx.Array[fx.Float6E2M3FN, 3]) == 3
     assert protocol.dsl_align_of(fx.Align[fx.Int32, 64]) == 64
     with pytest.raises(ValueError):
         fx.Align[fx.Int32, 2]

@@ -105,3 +105,56 @@ def test_errors(run: Any, call: str, kind: type, text: str) -> None:
     with pytest.raises(kind, match=text) as info:
         run(call, x=T.copy())
     assert call in str(info.value)  # the user's line is shown
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        ("fx.generic_store(fx.get_iter(Y), fx.Float32x4(1.5))", TypeError, "Float32"),
+        ("fx.generic_store(fx.get_iter(Y), fx.Int16x4(1))", TypeError, "Int16"),
+        ("fx.generic_store(fx.get_iter(Y), 1.5)", ValueError, "no integer"),
+        ("fx.atomic_add(fx.get_iter(Y), fx.Float16x2(1.0))", TypeError, "Float16"),
+        ("fx.atomic_add(fx.get_iter(Y), 1.5)", ValueError, "no integer"),
+        ("fx.atomic_cas(fx.get_iter(Y), 0, 2**40)", ValueError, "32 bits"),
+    ],
+)
+def test_a_value_that_the_elements_are_not(run: Any, call: str, kind: type, text: str) -> None:
+    with pytest.raises(kind, match=text):
+        run(call, x=T.copy())
+
+
+SWIZZLED = """
+base = fx.recast_iter(fx.Int32, fx.SharedAllocator().allocate(256, alignment=256).peek().ptr)
+p = fx.apply_swizzle(base, fx.static(fx.SwizzleType.get(2, 4, 2)))
+"""
+
+
+@pytest.mark.parametrize("body", [
+    "(p + t).store(t)\nfx.barrier()\nY[t] = fx.generic_load(p + t)",
+    "fx.generic_store(p + t, t)\nfx.barrier()\nY[t] = (p + t).load()",
+    "(p + t).store(0)\nfx.barrier()\nfx.atomic_add(p + t, t)\nfx.barrier()\nY[t] = (p + t).load()",
+    "(p + t).store(t)\nfx.barrier()\nY[t] = fx.generic_load(p + t // 4 * 4, count=4)[t % 4]",
+    "(p + t).store(t)\nfx.barrier()\nY[t] = (fx.recast_iter(fx.Int16, p) + 2 * t).load().to(fx.Int32)",
+    "(p + t).store(t)\nfx.barrier()\nY[t] = (fx.recast_iter(fx.Uint32, p) + t).load().to(fx.Int32)",
+])
+def test_a_swizzled_pointer_is_followed(run: Any, body: str) -> None:
+    np.testing.assert_array_equal(run(SWIZZLED + body, x=T.copy()), T)
+
+
+def test_an_access_wider_than_the_swizzle_keeps_together_is_refused(run: Any) -> None:
+    with pytest.raises(ValueError, match="16 bytes together"):
+        run(SWIZZLED + "Y[t] = fx.generic_load(p, count=8)[0]", x=T.copy())
+
+
+def test_booleans_have_a_byte_each(run: Any) -> None:
+    x = np.arange(64) % 3 == 0
+    body = """
+    p = fx.get_iter(X)
+    v = fx.generic_load(p + t // 8 * 8, count=8)
+    Y[t] = v[t % 8].select(fx.Int32(1), fx.Int32(0))
+    fx.barrier()
+    fx.generic_store(p + t // 8 * 8, ~v)
+    """
+    before = x.copy()
+    np.testing.assert_array_equal(run(body, x=x, y=np.zeros(64, np.int32)), before)
+    np.testing.assert_array_equal(x, ~before)

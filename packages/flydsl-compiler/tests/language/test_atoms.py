@@ -242,7 +242,11 @@ def asynchronous_kernel(A: fx.Tensor, C: fx.Tensor, name: fx.Constexpr[str], val
     if fx.const_expr(place == "swizzled"):
         base = values.bit_length() - 1
         layout = fx.make_composed_layout(fx.static(fx.SwizzleType.get(3, base, 5)), layout)
-    shared = fx.SharedAllocator().allocate(fx.Array[kind, 32 * (cols + 2 * values), 128]).peek().view(layout)
+    memory = fx.SharedAllocator().allocate(fx.Array[kind, 32 * (cols + 2 * values), 128]).peek().ptr
+    if fx.const_expr(place == "swizzled pointer"):
+        base = (values * kind.width // 8).bit_length() - 1
+        memory = fx.apply_swizzle(memory, fx.static(fx.SwizzleType.get(3, base, 3)))
+    shared = fx.make_view(memory, layout)
     rows = fx.flat_divide(A, (32, cols))[None, None, fx.block_idx.x, 0]
     fx.rocdl.async_copy(thread.partition_S(rows), thread.partition_D(shared))
     fx.rocdl.s_wait_asynccnt(0)
@@ -260,7 +264,7 @@ def asynchronous(A: fx.Tensor, C: fx.Tensor, name: fx.Constexpr[str], values: fx
 
 @in_child
 @pytest.mark.skipif(ARCH != "gfx1250", reason="asynchronous copies of lanes are of gfx1250")
-@pytest.mark.parametrize("place", ["rows", "padded", "chunks of a column", "swizzled"])
+@pytest.mark.parametrize("place", ["rows", "padded", "chunks of a column", "swizzled", "swizzled pointer"])
 @pytest.mark.parametrize(("name", "values"), [("f16", 8), ("f16", 4), ("f32", 4), ("f32", 1), ("i8", 16), ("i8", 1)])
 def test_generated_asynchronous_copies(name: str, values: int, place: str) -> None:
     a = np.random.default_rng(values).integers(-90, 90, (64, 40 * values)).astype(MOVED[name][1])[:, : 32 * values]

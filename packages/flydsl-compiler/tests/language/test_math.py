@@ -138,3 +138,11 @@ def test_rounding_to_bfloat16(run: Any) -> None:
     bits = x.view(np.uint32)
     even = ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
     np.testing.assert_array_equal(run("Y[t] = X[t].to(fx.BFloat16).to(fx.Float32)", x=x), even)
+
+
+def test_integer_functions_of_an_index(run: Any) -> None:
+    out = run("""
+    i = fx.Index(t)
+    Y[t] = fx.Int64(i ** 3) + 1000 * (fx.Int64(fx.ctlz(i)) + 1000 * fx.Int64(fx.ctpop(i)))
+    """, x=np.arange(64, dtype=np.int64))
+    np.testing.assert_array_equal(out, [i**3 + 1000 * (64 - i.bit_length() + 1000 * i.bit_count()) for i in range(64)])

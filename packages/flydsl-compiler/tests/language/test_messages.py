@@ -78,6 +78,9 @@ def test_mistake_is_told_at_its_line(load: Any, kernel_text: Any, statement: str
         ("max(X[t], X[63 - t], 40.0)", lambda x: np.maximum(np.maximum(x, x[::-1]), 40)),
         ("min([X[t], X[63 - t]])", lambda x: np.minimum(x, x[::-1])),
         ("max(t, 7).to(fx.Float32)", lambda x: np.maximum(x, 7)),
+        ("max(t, 1.5)", lambda x: np.maximum(x, 1.5)),  # a literal that the class does not hold is not made one
+        ("min(t, 2.5, -float('inf'))", lambda x: np.full_like(x, -np.inf)),
+        ("max(t.to(fx.Int8), 300).to(fx.Float32)", lambda x: 0 * x + 300),
         ("X[t] * min(2, 3) + max([1, 4])", lambda x: x * 2 + 4),
         ("X[t] + np.float32(2.5)", lambda x: x + 2.5),
         ("X[np.int64(3)] + (fx.get_iter(X) + np.int32(2))[np.uint8(1)]", lambda x: 0 * x + 6),
@@ -89,6 +92,16 @@ def test_min_max_and_numpy_numbers(load: Any, device: None, kernel_text: Any, ex
     x, y = np.arange(64, dtype=np.float32), np.full(64, -7, np.float32)
     module.run(x, y, 1)
     np.testing.assert_array_equal(y, expected(x))
+
+
+def test_min_and_max_of_an_induction_variable(run: Any) -> None:
+    out = run("""
+    total = fx.Int32(0)
+    for i in range(t):
+        total = total + max(i, 3) - min(i, t - 2)
+    Y[t] = fx.Float32(total)
+    """)
+    np.testing.assert_array_equal(out, [sum(max(i, 3) - min(i, t - 2) for i in range(t)) for t in range(64)])
 
 
 def test_numpy_integers_in_layouts_and_ranges(run: Any) -> None:

@@ -201,6 +201,23 @@ def test_views_of_all_that_was_allocated(run: Run) -> None:
     np.testing.assert_array_equal(out[places ^ (places >> 2 & 1)], places)
 
 
+def test_views_whose_reach_another_layout_decides(run: Run) -> None:
+    """Coordinates are counted by the inner layout, and a mode of stride 0 takes no memory."""
+    out = run("""
+    memory = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 64, 16]).peek()
+    swizzle = fx.static(fx.CoordSwizzleType.get(2, 1, [0], 0, [1]))
+    coordinates = fx.make_composed_layout(swizzle, (0, 0), fx.make_identity_layout((16, 4)))
+    view = memory.view(fx.make_composed_layout(fx.make_layout((16, 4), (1, 16)), (0, 0), coordinates))
+    view[t] = X[t]
+    fx.barrier()
+    Y[t] = memory.view(fx.make_layout(64, 1))[t]
+    swizzle = fx.static(fx.SwizzleType.get(1, 0, 2))
+    memory.view(fx.make_composed_layout(swizzle, fx.make_layout((64, 4), (1, 0))))
+    """)
+    rows, columns = np.arange(64) % 16, np.arange(64) // 16
+    np.testing.assert_array_equal(out[rows + 16 * (columns ^ rows >> 1 & 3)], np.arange(64))
+
+
 # --------------------------------------------------------------------------- atoms
 
 

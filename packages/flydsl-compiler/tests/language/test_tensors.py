@@ -137,7 +137,7 @@ def test_elements_of_four_bits_as_vectors_and_at_bytes(load: Any) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["O[0] = fx.Int32(P[n])", "O[0] = fx.Int32(P[3])", "P[2] = fx.Int4(1)", "P.store(fx.Int4(1))", "x = P + 5",
+    ["O[0] = fx.Int32(P[n])", "O[0] = fx.Int32((P + n).load())", "O[0] = fx.Int32(P[3])", "P[2] = fx.Int4(1)", "P.store(fx.Int4(1))", "x = P + 5",
      "O[0] = fx.Int32(fx.make_view(P, fx.make_layout(16, 1))[7])", "fx.make_view(P, fx.make_layout(16, 1))[2] = fx.Int4(1)",
      "O[0] = fx.Int32(fx.make_rmem_tensor(8, fx.Int4)[n])", "fx.make_rmem_tensor(8, fx.Int4)[n] = fx.Int4(1)"],
 )

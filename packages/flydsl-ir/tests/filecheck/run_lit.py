@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
             )
         )
         environment = {**os.environ, "PYTHONSAFEPATH": "1"}
-        command = [sys.executable, "-m", "lit.main", "-sv", *arguments, str(test_dir)]
+        command = [sys.executable, "-c", "from lit.main import main; main()", "-sv", *arguments, str(test_dir)]
         return subprocess.run(command, env=environment).returncode
 
 

@@ -301,6 +301,20 @@ def test_operations_on_memory_in_a_stream(sim, lib):
     sim.check(lib.hipStreamDestroy(stream))
 
 
+@pytest.mark.parametrize("bits", [32, 64])
+def test_values_at_addresses_that_nobody_has(sim, lib, bits):
+    """Waiting for a value and writing one are accesses like others: an error, at once or of the stream."""
+    stream, value = c_void_p(), (c_uint64 if bits == 64 else c_uint)(1)
+    wait, write = getattr(lib, f"hipStreamWaitValue{bits}"), getattr(lib, f"hipStreamWriteValue{bits}")
+    for flags in (0, 1):  # a stream that does and one that does not wait for the null stream
+        sim.check(lib.hipStreamCreateWithFlags(byref(stream), flags))
+        for address in (16, 0xDEAD0000, 2**64 - 4):
+            at = c_void_p(address)
+            assert ILLEGAL in (wait(stream, at, value, 1, value), lib.hipStreamSynchronize(stream))
+            assert ILLEGAL in (write(stream, at, value, 0), lib.hipStreamSynchronize(stream))
+        sim.check(lib.hipStreamDestroy(stream))
+
+
 class AllocParams(Structure):
     _fields_ = [("type", c_int), ("handles", c_int), ("location", Location), ("rest", c_uint64 * 9),
                 ("access", c_void_p), ("count", c_size_t), ("bytes", c_size_t), ("pointer", c_void_p)]

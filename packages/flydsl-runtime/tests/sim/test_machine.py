@@ -34,6 +34,20 @@ def host_memory(monkeypatch):
     monkeypatch.setenv("FLYDSL_SIM_HOST_MEMORY", "mapped")
 
 
+@pytest.mark.parametrize("name, text", [
+    ("MAX_INSTRUCTIONS", "1e6"), ("MAX_INSTRUCTIONS", "many"), ("MAX_INSTRUCTIONS", "0"), ("MAX_INSTRUCTIONS", "-1"),
+    ("STALL_SECONDS", "soon"), ("STALL_SECONDS", "-1"), ("STALL_SECONDS", "nan"), ("STALL_SECONDS", "3s"),
+    ("SCHED", "random:x"), ("SCHED", "random:")])
+def test_settings_that_are_no_numbers(sim, build_dir, monkeypatch, name, text):
+    """Half of a text is another number (1e6 was 1), and none is not 0, which switches things off: both are refused."""
+    monkeypatch.setenv(f"FLYDSL_SIM_{name}", text)
+    sim.set_arch("gfx942")
+    with pytest.raises(SimError, match=f"FLYDSL_SIM_{name}={text}: expected") as info:
+        sim.run(compile_gpu(SPIN.replace("PAUSE", ""), "gfx942", "2", build_dir), "chain", (1,), (64,),
+                [np.zeros(1, np.uint32), 1])
+    assert info.value.code == 9
+
+
 @pytest.mark.parametrize("pause", ["__builtin_amdgcn_s_sleep(1)", ""])
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1201"])
 def test_groups_that_wait_for_later_groups(sim, build_dir, monkeypatch, arch, pause):

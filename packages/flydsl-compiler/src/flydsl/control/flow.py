@@ -119,6 +119,11 @@ def dsl_assigned_(is_and: bool, before: Any, old: Any, new: Any, name: str) -> A
     return _if_values(evaluated, lambda: new, lambda: old, f"the value of {name} before the operand", name)
 
 
+def _holds(cls: Any, literal: Any) -> bool:
+    """Whether a literal is a number of the class: every number is one of a float, rounded."""
+    return not getattr(cls, "is_integer", False) or literal == literal // 1 and cls(literal).value == literal
+
+
 def dsl_min_max_(function: Any, *arguments: Any, **keywords: Any) -> Any:
     """``min(a, b, ...)`` and ``max(...)``: with run-time values a chain of selections, else Python's function."""
     if function not in (builtins.min, builtins.max) or keywords or not arguments:
@@ -129,10 +134,11 @@ def dsl_min_max_(function: Any, *arguments: Any, **keywords: Any) -> Any:
         arguments = (values,)
     if not any(is_dynamic(v) and hasattr(type(v), "select") for v in values):
         return function(*arguments)
+    values = tuple(promote(v) if is_dynamic(v) else v for v in values)  # an induction variable is a bare value
     model = next(v for v in values if is_dynamic(v) and hasattr(type(v), "select"))
     result = None
     for value in values:
-        if isinstance(value, (bool, int, float)):
+        if isinstance(value, (bool, int, float)) and _holds(type(model), value):
             value = type(model)(value)  # a literal takes the type of what it is compared with
         if result is None:
             result = value
@@ -234,7 +240,7 @@ def run_body(
     """Call a body and return its values in the order of ``names``; missing names keep their input."""
     with_names = wants_names(function, len(values) + len(head))
     out = function(*head, names, *values) if with_names else function(*head, *values)
-    if out is None:
+    if out is None or not names:
         return list(values)
     if isinstance(out, dict) and set(out) <= set(names):
         return [out.get(name, value) for name, value in zip(names, values, strict=True)]

@@ -129,7 +129,7 @@ class Array(metaclass=_Parametric):
     def __dsl_size_of__(cls) -> int:
         if not cls._is_numeric():
             return cls._step() * cls.size
-        return max(1, cls.dtype.width * cls.size // 8)
+        return -(-cls.dtype.width * cls.size // 8)  # elements of 4 bits may end inside of a byte
 
     @classmethod
     def __dsl_align_of__(cls) -> int:

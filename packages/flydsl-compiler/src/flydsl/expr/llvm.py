@@ -12,10 +12,12 @@ from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import _emit
 from ._vector import Vector
+from ._vector_alias import VectorAlias
 from .enum import AtomicOrdering
-from .numeric import Boolean, Float32, Float64, Int32, Int64, Numeric, NumericMeta, as_numeric
+from .numeric import Boolean, Float32, Float64, Int32, Int64, Numeric, NumericMeta, Uint8, as_numeric
+from .primitive.memory import access_ptr
 from .values.element import element_class, note_stored
-from .values.tensor import Pointer
+from .values.tensor import Pointer, check_literal
 
 __all__ = [
     "atomic_add", "atomic_and", "atomic_cas", "atomic_fmax", "atomic_fmin", "atomic_max", "atomic_min", "atomic_or",
@@ -45,32 +47,35 @@ def _scope(syncscope: Any) -> ir.Attribute | None:
     return ir.StringAttr.get(str(syncscope)) if syncscope else None
 
 
-def _address(ptr: Any) -> tuple[ir.Value, Any, int | None]:
-    """LLVM pointer, element class (None when untyped) and alignment of a pointer that is stored through."""
+def _address(ptr: Any, value: Any, what: str) -> tuple[ir.Value, Any, Any]:
+    """LLVM pointer that `value` is stored through, `value` in the class of the element, and the latter (or None)."""
     if isinstance(ptr, Pointer):
         note_stored(ptr)
-        return ptr.llvm_ptr, ptr.element_type, ptr.alignment
+        typed = _value(value, ptr.element_type, what)
+        return access_ptr(ptr, typed.ir_value().type), typed, ptr.element_type
     if isinstance(ptr, ir.Value) and str(ptr.type).startswith("!llvm.ptr"):
-        return ptr, None, None
+        return ptr, _value(value, None, what), None
     raise TypeError(f"an fx.Pointer or !llvm.ptr expected, got {type(ptr).__name__}")
 
 
 def _value(value: Any, element: Any, what: str) -> Any:
     """`value` as a DSL value of the pointer's element type; TypeError when it has another one."""
     if isinstance(value, (bool, int, float)):
-        return element(value) if element is not None else as_numeric(value)
+        if element is None:
+            return as_numeric(value)
+        check_literal(value, element)
+        return element(value)
     if not isinstance(value, (Numeric, Vector)):
         value = as_numeric(value)
     have = value.dtype
-    if element is not None and not isinstance(value, Vector) and have.ir_type != element.ir_type:
+    if element is not None and have.ir_type != element.ir_type:
         raise TypeError(f"{what}: a {have} value for a pointer to {element}")
     return value
 
 
 def _rmw(kind: str, ptr: Any, value: Any, syncscope: Any, ordering: Any) -> Any:
     what = f"atomic_{kind}"
-    address, element, _ = _address(ptr)
-    typed = _value(value, element, what)
+    address, typed, element = _address(ptr, value, what)
     signed_op, unsigned_op, float_op = _BIN_OPS[kind]
     dtype = typed.dtype
     # Memory that is unsigned is compared so, whatever the class of the value.
@@ -125,8 +130,7 @@ def _bits(value: Any) -> Any:
 
 def _float_by_integer(kind: str, ptr: Any, value: Any, is_positive: Any, syncscope: Any, ordering: Any) -> Any:
     """Ordered floats compare like signed integers when positive, and reversed as unsigned ones when negative."""
-    address, element, _ = _address(ptr)
-    typed = _value(value, element, f"atomic_f{kind}")
+    address, typed, _ = _address(ptr, value, f"atomic_f{kind}")
     if typed.dtype not in (Float32, Float64):
         raise TypeError(f"atomic_f{kind} takes Float32 and Float64, got {typed.dtype}")
     bits = _bits(typed)
@@ -172,8 +176,8 @@ def atomic_cas(ptr: Any, cmp: Any, val: Any, *, syncscope: Any = None,
                success_ordering: Any = AtomicOrdering.Monotonic, failure_ordering: Any = AtomicOrdering.Monotonic,
                weak: bool = False) -> tuple[Any, Boolean]:
     """Compare and exchange integers: ``(old value, success)``."""
-    address, element, _ = _address(ptr)
-    cmp, val = (_value(v, element, "atomic_cas") for v in (cmp, val))
+    address, val, element = _address(ptr, val, "atomic_cas")
+    cmp = _value(cmp, element, "atomic_cas")
     if cmp.dtype is not val.dtype:
         raise TypeError(f"atomic_cas: cmp is {cmp.dtype} and val is {val.dtype}")
     if cmp.dtype.is_float or cmp.dtype is Boolean or cmp.dtype.width not in _INTEGER_WIDTHS:
@@ -222,11 +226,13 @@ def generic_load(ptr: Pointer, *, dtype: Any = None, count: int | None = None,
         raise ValueError("count goes with a scalar dtype" if vector else f"count must be positive, got {count}")
     if not vector and not isinstance(dtype, NumericMeta):
         raise TypeError(f"dtype must be a Numeric or Vector class, got {dtype!r}")
-    lanes = count if count is not None and count > 1 else None
-    ty = dtype.ir_type if lanes is None else ir.VectorType.get([lanes], dtype.ir_type)
-    raw = dialect.load(ty, ptr.llvm_ptr, alignment=ptr.alignment, volatile_=volatile or None,
-                       nontemporal=nontemporal or None, **order)
-    return dtype(raw) if lanes is None else Vector(raw, (lanes,), dtype)
+    result: Any = VectorAlias(dtype, count) if count is not None and count > 1 else dtype
+    booleans = getattr(result, "alias_dtype", None) is Boolean
+    stored = VectorAlias(Uint8, result.alias_shape) if booleans else result  # a byte each, not a bit
+    raw = dialect.load(stored.ir_type, access_ptr(ptr, stored.ir_type), alignment=ptr.alignment,
+                       volatile_=volatile or None, nontemporal=nontemporal or None, **order)
+    value = stored(raw)
+    return result(value.to(Boolean)) if booleans else value
 
 
 @dsl_loc_tracing
@@ -238,7 +244,10 @@ def generic_store(ptr: Pointer, value: Any, *, memory_order: Any = AtomicOrderin
     order = _access(memory_order, syncscope, (AtomicOrdering.Acquire, AtomicOrdering.AcqRel), "store")
     note_stored(ptr)
     typed = _value(value, ptr.element_type, "generic_store")
-    dialect.store(typed.ir_value(), ptr.llvm_ptr, alignment=ptr.alignment, volatile_=volatile or None,
+    if isinstance(typed, Vector) and typed.dtype is Boolean:
+        typed = typed.to(Uint8)  # a byte each, not a bit
+    raw = typed.ir_value()
+    dialect.store(raw, access_ptr(ptr, raw.type), alignment=ptr.alignment, volatile_=volatile or None,
                   nontemporal=nontemporal or None, **order)
 
 

@@ -18,7 +18,7 @@ void expandElementary(Operation *func);
 /// The same for f64, all of them.
 void expandDouble(Operation *func);
 
-/// Rewrites arith.extf and arith.truncf from and to floats of at most 8 bits as integer arithmetic.
+/// Computes with floats of at most 8 bits in f32, and rewrites the conversions as integer arithmetic.
 void expandSmallFloats(Operation *func);
 
 /// Rewrites arith.truncf with a rounding mode as rounding to nearest even and a correction.

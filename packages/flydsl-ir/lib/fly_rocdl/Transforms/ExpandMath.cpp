@@ -12,6 +12,7 @@
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/FloatingPointMode.h"
@@ -256,6 +257,26 @@ static void expandIntegerPower(math::IPowIOp op) {
   op.erase();
 }
 
+/// The functions of an index are those of i64: the expansions need a number of bits.
+static void computeIndexInI64(Operation *op) {
+  if (!isa_and_nonnull<math::MathDialect>(op->getDialect()) ||
+      !llvm::any_of(op->getResultTypes(), [](Type t) { return getElementTypeOrSelf(t).isIndex(); }))
+    return;
+  OpBuilder b(op);
+  auto cast = [&](Value value, Type element) -> Value {
+    auto vector = dyn_cast<VectorType>(value.getType());
+    Type type = vector ? Type(vector.clone(element)) : element;
+    return arith::IndexCastOp::create(b, op->getLoc(), type, value);
+  };
+  IRMapping operands;
+  for (Value operand : op->getOperands())
+    operands.map(operand, cast(operand, b.getI64Type()));
+  Operation *computed = b.clone(*op, operands);
+  computed->getResult(0).setType(computed->getOperand(0).getType());
+  op->getResult(0).replaceAllUsesWith(cast(computed->getResult(0), b.getIndexType()));
+  op->erase();
+}
+
 namespace {
 
 struct FlyExpandMath : fly_rocdl::impl::FlyExpandMathPassBase<FlyExpandMath> {
@@ -269,6 +290,7 @@ struct FlyExpandMath : fly_rocdl::impl::FlyExpandMathPassBase<FlyExpandMath> {
       expandLaunchDims(func);
       expandRoundings(func);
       expandSmallFloats(func);
+      func->walk(computeIndexInI64);
       func->walk([](Operation *op) {
         if (auto clamp = dyn_cast<math::ClampFOp>(op))
           expandClamp(clamp);

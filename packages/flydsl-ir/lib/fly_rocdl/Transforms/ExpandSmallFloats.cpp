@@ -1,8 +1,9 @@
-//===- ExpandSmallFloats.cpp - conversions of floats of at most 8 bits ----===//
+//===- ExpandSmallFloats.cpp - floats of at most 8 bits -------------------===//
 //
-// Bit-exact on every architecture: rounding to nearest even; what exceeds the largest number becomes
-// infinity if the format has one, else NaN, else the largest number. f8E8M0FNU has powers of two from
-// 2^-127 to 2^127 alone: zero becomes the smallest, and negative numbers become NaN.
+// Arithmetic is that of f32, whose results have more than twice the digits, rounded to the small type.
+// Conversions are bit-exact on every architecture: rounding to nearest even; what exceeds the largest
+// number becomes infinity if the format has one, else NaN, else the largest number. f8E8M0FNU has powers
+// of two from 2^-127 to 2^127 alone: zero becomes the smallest, and negative numbers become NaN.
 //
 // SPDX-License-Identifier: Apache-2.0
 //
@@ -11,7 +12,10 @@
 #include "Expand.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/APFloat.h"
 #include <cmath>
 
@@ -223,7 +227,45 @@ static bool isSmall(Type type) {
 
 static unsigned widthOf(Type type) { return getElementTypeOrSelf(type).getIntOrFloatBitWidth(); }
 
+/// Whether an operation computes with small floats; what only moves them needs no value of them.
+static bool computesSmall(Operation *op) {
+  if (!(isa<vector::ReductionOp>(op) ||
+        isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect())) ||
+      isa<arith::BitcastOp, arith::ConstantOp, arith::ExtFOp, arith::SelectOp, arith::TruncFOp>(op))
+    return false;
+  return llvm::any_of(op->getOperandTypes(), isSmall) || llvm::any_of(op->getResultTypes(), isSmall);
+}
+
+/// Computes with the values in f32. An integer that this does not hold goes through f64.
+static void widen(Operation *op) {
+  OpBuilder b(op);
+  Location loc = op->getLoc();
+  bool isLongInteger = isa<arith::SIToFPOp, arith::UIToFPOp>(op) &&
+                       widthOf(op->getOperand(0).getType()) > 24;
+  auto wide = [&](Type type) {
+    return Bits{b, loc, type}.shaped(isLongInteger ? Type(b.getF64Type()) : b.getF32Type());
+  };
+  IRMapping operands;
+  for (Value operand : op->getOperands())
+    if (isSmall(operand.getType()))
+      operands.map(operand, arith::ExtFOp::create(b, loc, wide(operand.getType()), operand));
+  Operation *computed = b.clone(*op, operands);
+  for (auto [result, value] : llvm::zip_equal(op->getResults(), computed->getResults())) {
+    if (isSmall(result.getType())) {
+      value.setType(wide(result.getType()));
+      result.replaceAllUsesWith(arith::TruncFOp::create(b, loc, result.getType(), value));
+    } else {
+      result.replaceAllUsesWith(value);
+    }
+  }
+  op->erase();
+}
+
 void fly_rocdl::expandSmallFloats(Operation *func) {
+  func->walk([](Operation *op) {
+    if (computesSmall(op))
+      widen(op);
+  });
   func->walk([](Operation *op) {
     if (!isa<arith::ExtFOp, arith::TruncFOp>(op))
       return;

@@ -31,7 +31,7 @@ def _as_group(operand: Any) -> Any:
 
 def make_copy_atom(
     result: Type,
-    args_or_val_bits: Sequence[Value] | int,
+    args: Sequence[Value] | int = (),
     val_bits: int | None = None,
     *,
     loc: Location | None = None,
@@ -41,9 +41,9 @@ def make_copy_atom(
 
     ``args`` are the construction operands of atoms that have some.
     """
-    if val_bits is None:
-        args_or_val_bits, val_bits = [], args_or_val_bits
-    return _ops.make_copy_atom(result, args_or_val_bits, val_bits, loc=loc, ip=ip)
+    if isinstance(args, int):
+        args, val_bits = (), args
+    return _ops.make_copy_atom(result, args, val_bits, loc=loc, ip=ip)
 
 
 def gemm(

@@ -17,6 +17,31 @@ gpu.module @m {
     gpu.return
   }
 
+  // Arithmetic is done in f32, an integer that this does not hold is rounded from f64.
+  // CHECK-LABEL: gpu.func @arithmetic
+  // CHECK-NOT: arith.addf {{.*}} f8E5M2
+  // CHECK: arith.addf {{.*}} : f32
+  // CHECK: arith.cmpf olt, {{.*}} : f32
+  // CHECK: arith.fptosi {{.*}} : f32 to i32
+  // CHECK: arith.sitofp {{.*}} : i32 to f64
+  // CHECK: arith.uitofp {{.*}} : vector<2xi8> to vector<2xf32>
+  // CHECK: gpu.return
+  // CODEGEN gfx942,gfx950,gfx1201,gfx1250: [sv]_add_f32
+  gpu.func @arithmetic(%x: f8E5M2, %y: f8E5M2, %i: i32, %v: vector<2xi8>, %p: !llvm.ptr<1>) kernel {
+    %0 = arith.addf %x, %y : f8E5M2
+    %1 = arith.cmpf olt, %0, %y : f8E5M2
+    %2 = arith.fptosi %0 : f8E5M2 to i32
+    %3 = arith.select %1, %2, %i : i32
+    llvm.store %3, %p : i32, !llvm.ptr<1>
+    %4 = arith.sitofp %i : i32 to f8E5M2
+    %5 = arith.bitcast %4 : f8E5M2 to i8
+    llvm.store %5, %p : i8, !llvm.ptr<1>
+    %6 = arith.uitofp %v : vector<2xi8> to vector<2xf4E2M1FN>
+    %7 = arith.bitcast %6 : vector<2xf4E2M1FN> to vector<2xi4>
+    llvm.store %7, %p : vector<2xi4>, !llvm.ptr<1>
+    gpu.return
+  }
+
   // Sizes that the kernel states are constants; others are implicit arguments.
   // CHECK-LABEL: gpu.func @known
   // CHECK: arith.constant 64 : index

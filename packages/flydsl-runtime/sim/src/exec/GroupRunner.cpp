@@ -221,9 +221,18 @@ void GroupRunner::runOne(Wave &w) {
   w.cur = &i;
   if (d.program->indexesRegisters && (w.mode >> 27 & 1))
     checkIndexed(w, i);
-  if (observer)
+  if (!observer) {
+    i.exec(w, i);
+  } else if (!observer->seesRuns || d.program->indexesRegisters) {
     observer->instruction(w, i);
-  i.exec(w, i);
+    i.exec(w, i);
+  } else {
+    const uint32_t next = w.pc;
+    for (unsigned n = 0; n <= i.joined; ++n, ++w.pc)
+      observer->instruction(w, (&i)[n]);
+    w.pc = next;
+    i.run(w, i);
+  }
 }
 
 void GroupRunner::runLoop(Wave &w, uint64_t &budget) {

@@ -4,19 +4,19 @@
 
 #include "exec/Interrupt.h"
 #include "exec/Machine.h"
+#include "support/Settings.h"
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <unistd.h>
 
 namespace flysim {
 
 unsigned workerCount() {
   static unsigned count = [] {
-    const char *text = getenv("FLYDSL_SIM_THREADS");
-    int n = text ? atoi(text) : 0;
-    return n > 0 ? static_cast<unsigned>(n) : std::max(1u, std::thread::hardware_concurrency());
+    constexpr uint64_t kMost = 4096;
+    auto n = static_cast<unsigned>(std::min(kMost, wholeSetting("FLYDSL_SIM_THREADS", 0)));
+    return n ? n : std::max(1u, std::thread::hardware_concurrency());
   }();
   return count;
 }

@@ -3,7 +3,6 @@
 #include "hip/MemoryWork.h"
 #include "hip/Runtime.h"
 #include "memory/Memory.h"
-#include "support/CrashGuard.h"
 
 #include <cstring>
 
@@ -30,15 +29,6 @@ namespace {
 
 /// Bytes that addresses of user space can tell apart.
 constexpr size_t kMostBytes = size_t(1) << 47;
-
-/// Runs `work` on memory that was accessible when it was checked.
-template <class F> void onHostMemory(const char *what, F &&work) {
-  installCrashHandler();
-  uint64_t address = 0;
-  if (!protectedCall(work, address))
-    raise(FaultKind::IllegalAddress, format("%s: 0x%llx is not mapped (any more)", what,
-                                            static_cast<unsigned long long>(address)));
-}
 
 void copyBytes(void *dst, const void *src, size_t size) {
   checkRange(dst, size, true, "memcpy destination");

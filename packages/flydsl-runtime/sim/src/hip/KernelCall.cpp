@@ -8,6 +8,7 @@
 #include "hip/Queues.h"
 #include "hip/Runtime.h"
 #include "support/CrashGuard.h"
+#include "support/Settings.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -109,27 +110,22 @@ Dispatch::Host hostReach(const std::vector<Region> *stated) {
 static double stallSeconds() {
   if (memoryIsShared())
     return 0;
-  const char *text = getenv("FLYDSL_SIM_STALL_SECONDS");
-  double seconds = text && *text ? strtod(text, nullptr) : 3;
+  double seconds = secondsSetting("FLYDSL_SIM_STALL_SECONDS", 3);
   return queuesEnabled() ? 10 * seconds : seconds;
 }
 
 /// FLYDSL_SIM_MAX_INSTRUCTIONS.
-static uint64_t mostInstructions() {
-  const char *text = getenv("FLYDSL_SIM_MAX_INSTRUCTIONS");
-  uint64_t limit = text ? strtoull(text, nullptr, 0) : 0;
-  return limit ? limit : 4000000000ull;
-}
+static uint64_t mostInstructions() { return wholeSetting("FLYDSL_SIM_MAX_INSTRUCTIONS", 4000000000ull, 1); }
 
 /// FLYDSL_SIM_SCHED=random:SEED; 0 for the deterministic schedule.
 static uint64_t scheduleSeed() {
   const char *text = getenv("FLYDSL_SIM_SCHED");
   if (!text || !*text || !strcmp(text, "fixed"))
     return 0;
-  if (strncmp(text, "random", 6) || (text[6] && text[6] != ':'))
+  uint64_t seed = 1;
+  if (strncmp(text, "random", 6) || (text[6] && (text[6] != ':' || !parseWhole(text + 7, seed))))
     raise(FaultKind::InvalidConfiguration,
           format("FLYDSL_SIM_SCHED=%s: expected 'fixed' or 'random:SEED'", text));
-  uint64_t seed = text[6] ? strtoull(text + 7, nullptr, 0) : 1;
   return (seed + 1) * 0x9e3779b97f4a7c15ull | 1;
 }
 

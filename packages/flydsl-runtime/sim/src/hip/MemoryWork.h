@@ -4,6 +4,8 @@
 
 #include "hip/HipTypes.h"
 #include "memory/Memory.h"
+#include "support/CrashGuard.h"
+#include "support/Error.h"
 
 #include <cstddef>
 
@@ -11,6 +13,15 @@ namespace flysim {
 
 /// Raises IllegalAddress unless the host may access every byte.
 void checkRange(const void *p, size_t size, bool write, const char *what);
+
+/// Runs `work` on memory that was accessible when it was checked.
+template <class F> void onHostMemory(const char *what, F &&work) {
+  installCrashHandler();
+  uint64_t address = 0;
+  if (!protectedCall(work, address))
+    raise(FaultKind::IllegalAddress, format("%s: 0x%llx is not mapped (any more)", what,
+                                            static_cast<unsigned long long>(address)));
+}
 
 /// Memory of the current device; a size of 0 gives null.
 hipError_t allocateMemory(void **out, size_t size, MemKind kind);

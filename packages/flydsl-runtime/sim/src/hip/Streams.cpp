@@ -1,5 +1,6 @@
 //===- Streams.cpp - streams ----------------------------------------------===//
 
+#include "hip/MemoryWork.h"
 #include "hip/Queues.h"
 #include "hip/Runtime.h"
 
@@ -187,7 +188,10 @@ hipError_t waitValue(void *stream, void *address, T value, unsigned flags, T mas
   if (!validStream(stream) || !address || flags > 3)
     return fail(hipErrorInvalidValue, "hipStreamWaitValue: invalid stream, address or flags");
   auto ready = [=] {
-    T now = __atomic_load_n(static_cast<T *>(address), __ATOMIC_ACQUIRE) & mask;
+    checkRange(address, sizeof(T), false, "hipStreamWaitValue");
+    T now = 0;
+    onHostMemory("hipStreamWaitValue",
+                 [&] { now = __atomic_load_n(static_cast<T *>(address), __ATOMIC_ACQUIRE) & mask; });
     using S = std::make_signed_t<T>;
     switch (flags) {
     case 0:
@@ -217,7 +221,11 @@ template <class T> hipError_t writeValue(void *stream, void *address, T value) {
   if (!address)
     return fail(hipErrorInvalidValue, "hipStreamWriteValue: no address");
   NodeWork work;
-  work.run = [=] { __atomic_store_n(static_cast<T *>(address), value, __ATOMIC_RELEASE); };
+  work.run = [=] {
+    checkRange(address, sizeof(T), true, "hipStreamWriteValue");
+    onHostMemory("hipStreamWriteValue",
+                 [=] { __atomic_store_n(static_cast<T *>(address), value, __ATOMIC_RELEASE); });
+  };
   return enqueue(stream, std::move(work));
 }
 

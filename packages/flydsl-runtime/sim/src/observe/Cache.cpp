@@ -3,6 +3,7 @@
 #include "observe/Cache.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -19,13 +20,27 @@ L1Cache::L1Cache(unsigned bytes) : sets(1u << floorLog2(std::max(1u, bytes / kLi
 
 void L1Cache::clear() { std::fill(tags.begin(), tags.end(), ~0ull); }
 
-void SharedCache::Unmap::operator()(uint32_t *p) const { munmap(p, bytes); }
+/// The size of the host's huge pages, and the least of what is mapped apart from the heap. The heap clears what it has
+/// used before, which for less than a huge page is faster than a fault for each small one.
+constexpr size_t kHugePage = size_t(2) << 20;
 
-/// Zeros that are not from the heap, which clears what it has used before.
-static uint32_t *mapZeros(size_t bytes) {
+void SharedCache::Release::operator()(uint32_t *p) const {
+  if (bytes < kHugePage)
+    free(p);
+  else
+    munmap(p, bytes);
+}
+
+static uint32_t *zeros(size_t bytes) {
+  if (bytes < kHugePage) {
+    if (void *p = calloc(bytes, 1))
+      return static_cast<uint32_t *>(p);
+    throw std::bad_alloc();
+  }
   void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED)
     throw std::bad_alloc();
+  madvise(p, bytes, MADV_HUGEPAGE); // where the host cannot, small pages do as well
   return static_cast<uint32_t *>(p);
 }
 
@@ -33,7 +48,7 @@ static uint32_t *mapZeros(size_t bytes) {
 SharedCache::SharedCache(uint64_t bytes)
     : setBits(floorLog2(std::max<uint64_t>(kPageLines, bytes / kLineBytes / kWays))),
       wayStride((size_t(1) << setBits) + 16),
-      size(kWays * wayStride * sizeof(uint32_t) + (size_t(1) << setBits)), ways(mapZeros(size), Unmap{size}),
+      size(kWays * wayStride * sizeof(uint32_t) + (size_t(1) << setBits)), ways(zeros(size), Release{size}),
       victims(reinterpret_cast<uint8_t *>(ways.get() + kWays * wayStride)) {}
 
 unsigned SharedCache::touchOne(const Request &r, size_t index) {

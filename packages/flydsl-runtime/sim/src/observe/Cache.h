@@ -25,6 +25,37 @@ struct LineMove {
   uint16_t count; ///< of lines
   uint8_t sectors;
   bool write;
+  LineMove(uint64_t line, uint32_t inst, uint16_t count, uint8_t sectors, bool write)
+      : line(line), inst(inst), count(count), sectors(sectors), write(write) {}
+};
+
+/// The moves of one instruction, line after line. It keeps the last of them apart from the list, so that the fields
+/// stay in registers: read back whole, what was just written in parts stalls the host.
+class MovesOf {
+public:
+  MovesOf(std::vector<LineMove> &moves, size_t inst, bool write)
+      : moves(moves), inst(static_cast<uint32_t>(inst)), write(write) {}
+  ~MovesOf() { close(); }
+  void add(uint64_t line, unsigned sectors) {
+    if (line % kPageLines == 0 || line != first + count || sectors != same) {
+      close();
+      first = line;
+      count = 0;
+      same = sectors;
+    }
+    ++count;
+  }
+
+private:
+  void close() {
+    if (count)
+      moves.emplace_back(first, inst, static_cast<uint16_t>(count), static_cast<uint8_t>(same), write);
+  }
+  std::vector<LineMove> &moves;
+  const uint32_t inst;
+  const bool write;
+  uint64_t first = 0;
+  unsigned count = 0, same = 0; ///< lines of the last move, and their sectors
 };
 
 /// First-level vector cache of one compute unit: least recently used, one thread.
@@ -74,19 +105,19 @@ private:
   /// false, with nothing done, if not.
   bool touchTogether(const Request &r, size_t index, unsigned &absent);
 
-  struct Unmap {
+  struct Release {
     size_t bytes;
     void operator()(uint32_t *p) const;
   };
   const unsigned setBits; ///< logarithm of the number of sets
   const size_t wayStride; ///< entries from one way to the next
-  const size_t size;      ///< bytes that are mapped
+  const size_t size;      ///< bytes that they take
   /// Way after way, each with an entry for every set: (tag + 1) << 8 | dirty sectors << 4 | present sectors; 0: empty.
   /// Lines are numbered as they are met, so that a tag of 24 bits names more of them than a launch can move. A set
   /// fills its ways in order, so that a launch which does not fill the cache touches the first of them alone, at
-  /// neighbouring places for neighbouring lines. Pages that are never touched are never mapped: a small launch pays
-  /// for little.
-  std::unique_ptr<uint32_t, Unmap> ways;
+  /// neighbouring places for neighbouring lines. What is never touched of a large cache is never mapped: a small launch
+  /// pays for little.
+  std::unique_ptr<uint32_t, Release> ways;
   uint8_t *victims; ///< the way of each full set that is replaced next, behind the ways
 };
 

@@ -114,6 +114,7 @@ void memory(const Inst &i, const ArchInfo &arch, InstInfo &info) {
   info.store = m.store;
   info.atomic = m.atomic;
   info.toLds = m.toLds;
+  info.whole = m.space == MemSpace::Scalar && !m.descriptor;
   info.counter = counterOf(m, i.def->facts.form, static_cast<bool>(i.dst), arch);
 }
 

@@ -27,6 +27,7 @@ struct InstInfo {
   MemSpace space = MemSpace::None;
   bool load = false, store = false, atomic = false;
   bool toLds = false;      ///< global or buffer load that writes LDS
+  bool whole = false;      ///< a scalar access of all its bytes, whenever it runs
   bool xdl = true;         ///< matrix operation that lets other vector work issue beside it
   uint16_t bytes = 0;      ///< per lane (per wave for scalar loads)
   uint8_t pairs = 1;       ///< addresses per lane: 2 for read2/write2

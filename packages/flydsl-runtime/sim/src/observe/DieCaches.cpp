@@ -25,6 +25,8 @@ void DieCaches::add(uint64_t group, const std::vector<LineMove> &added) {
     flush();
     batch = group / resident;
   }
+  if (held.empty()) // those that follow mostly move as much
+    moves.reserve(std::min<size_t>(kMostHeld, resident * added.size()));
   for (const LineMove &m : added)
     lines += m.count;
   if (held.empty() || held.back().group != group)

@@ -160,8 +160,9 @@ bool LinePatterns::find(size_t index, Wave &w, const Inst &inst, const InstInfo 
     return false;
   uint64_t place;
   const bool together = lines.placeOf(o.address(first), o.address(lowest), o.address(highest) + info.bytes, place);
-  if (known && together && m.shape.low == place % kLineBytes) {
-    lines.set(place, m.shape);
+  Lines::Shape &shape = m.shapes[place % kLineBytes / kSectorBytes];
+  if (known && together && !shape.lines.empty() && shape.low == place % kLineBytes) {
+    lines.set(place, shape);
     return true;
   }
   MemoryAccess access;
@@ -172,10 +173,14 @@ bool LinePatterns::find(size_t index, Wave &w, const Inst &inst, const InstInfo 
   lines.clear();
   lines.add(access);
   if (together) {
-    m.pattern.keep(w.fullMask, o.row, w.blocks);
-    m.below = first - lowest;
-    m.above = highest - first;
-    lines.keep(place, m.shape);
+    if (!known) {
+      for (Lines::Shape &other : m.shapes)
+        other.lines.clear();
+      m.pattern.keep(w.fullMask, o.row, w.blocks);
+      m.below = first - lowest;
+      m.above = highest - first;
+    }
+    lines.keep(place, shape);
   }
   return true;
 }

@@ -68,7 +68,9 @@ private:
   struct Memo {
     LanePattern pattern;
     uint32_t below = 0, above = 0; ///< how far the lowest and the highest offset are from the first lane's
-    Lines::Shape shape;
+    /// By the sector of a line in which the first lane's address lies: waves that go on in other columns of a tile
+    /// have the same offsets, and other lines.
+    Lines::Shape shapes[kSectorsOfLine];
   };
   std::vector<std::unique_ptr<Memo>> memos;
 };

@@ -84,6 +84,8 @@ public:
   /// Where the machine counts instructions instead of showing them; null: it shows all. It may show
   /// all in any case.
   Tally *tally = nullptr;
+  /// True if it may be shown instructions that run together one after the other, before the first of them runs.
+  bool seesRuns = false;
 };
 
 /// Sees one launch. `group` is called once for each place, on its thread; the observer is

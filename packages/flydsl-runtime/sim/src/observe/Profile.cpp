@@ -80,10 +80,11 @@ public:
     counted.resize(infos.size());
     for (size_t i = 0; i < infos.size(); ++i) {
       bool barrier = infos[i].unit == Unit::Barrier;
-      counted.seen[i] |= barrier || infos[i].space != MemSpace::None;
+      counted.seen[i] |= barrier || looksAt(infos[i]);
       counted.seen[i + 1] = barrier; // what runs next ends the repeats of a wait
     }
     ldsBytesPerClk = std::max(1u, timingTable(arch).ldsBytesPerClk);
+    seesRuns = true;
   }
   ~ProfileGroup() override {
     counted.finish();
@@ -93,6 +94,8 @@ public:
       counters[i].issued = e.issued;
       counters[i].partial = e.partial;
       counters[i].lanes = e.lanes + (e.issued - e.partial) * shared.profile.waveSize;
+      if (infos[i].whole)
+        counters[i].bytes = e.issued * infos[i].bytes;
       shared.profile.counters[i].add(counters[i]);
     }
     for (size_t i = 0; i < infos.size(); ++i) {
@@ -163,16 +166,19 @@ public:
       return;
     before = index;
     counted.count(index, w);
-    if (info.space != MemSpace::None || recording)
+    if (looksAt(info) || recording)
       details(w, inst, index, info, counters[index]);
   }
 
 private:
+  /// True for memory accesses of which each run tells something of its own.
+  static bool looksAt(const InstInfo &info) { return info.space != MemSpace::None && !info.whole; }
+
   /// What a memory access costs, and the record of the instruction.
   void details(Wave &w, const Inst &inst, size_t index, const InstInfo &info, InstCounters &c) {
     TraceOp op;
     op.inst = static_cast<uint32_t>(index);
-    if (info.space != MemSpace::None)
+    if (looksAt(info))
       memory(w, inst, index, info, c, op);
     if (!recording || recorded >= shared.opsPerGroup)
       return;
@@ -234,33 +240,24 @@ private:
       return;
     c.lines += lines.size();
     op.cost = std::max(op.cost, clip(lines.size()));
-    LineMove run = noMove(index, info);
     unsigned l2 = 0;
-    for (unsigned k = 0; k < lines.size(); ++k) {
-      if (info.load && l1.touch(pages.renumber(lines.line(k))))
-        continue;
-      // Loads fill whole lines; stores and atomics go through to L2 in sectors.
-      l2 += move(lines.line(k), info.load ? 15u : lines.sectors(k), run);
+    {
+      MovesOf run(moves, index, !info.load);
+      for (unsigned k = 0; k < lines.size(); ++k) {
+        if (info.load && l1.touch(pages.renumber(lines.line(k))))
+          continue;
+        // Loads fill whole lines; stores and atomics go through to L2 in sectors.
+        l2 += move(lines.line(k), info.load ? 15u : lines.sectors(k), index, info, run);
+      }
     }
-    moved(run, l2, c, op);
+    moved(l2, c, op);
   }
 
-  /// What an instruction moves, before its first line.
-  static LineMove noMove(size_t index, const InstInfo &info) {
-    return {0, static_cast<uint32_t>(index), 0, 0, !info.load};
-  }
-  /// Moves sectors of a line, together with those of `run` if they go on there; how many.
-  unsigned move(uint64_t line, unsigned sectors, LineMove &run) {
-    if (line % kPageLines == 0 || line != run.line + run.count || sectors != run.sectors) {
-      if (run.count)
-        moves.push_back(run);
-      run.line = line;
-      run.count = 0;
-      run.sectors = static_cast<uint8_t>(sectors);
-    }
-    ++run.count;
+  /// Moves sectors of a line; how many.
+  unsigned move(uint64_t line, unsigned sectors, size_t index, const InstInfo &info, MovesOf &run) {
+    run.add(line, sectors);
     if (recording)
-      noteReuse(line, kBits[sectors] * kSectorBytes, run.inst, !run.write);
+      noteReuse(line, kBits[sectors] * kSectorBytes, static_cast<uint32_t>(index), info.load);
     return kBits[sectors];
   }
   /// How much the work-group moved since it touched this line. Here waves run one after the other for long
@@ -283,10 +280,8 @@ private:
     c.bytes += bytes;
     c.distance += double(distance) * bytes;
   }
-  /// The instruction has moved all: `l2` sectors, the last of them in `run`.
-  void moved(const LineMove &run, uint64_t l2, InstCounters &c, TraceOp &op) {
-    if (run.count)
-      moves.push_back(run);
+  /// The instruction has moved all: `l2` sectors.
+  void moved(uint64_t l2, InstCounters &c, TraceOp &op) {
     op.l2Bytes32 = clip(l2);
     c.l2Bytes += l2 * kSectorBytes;
     if (moves.size() < nextDrain)
@@ -299,22 +294,22 @@ private:
   void tensorMove(Wave &w, const Inst &inst, size_t index, const InstInfo &info, InstCounters &c,
                   TraceOp &op) {
     uint64_t ldsBytes = describeTensor(w, inst, stretches), l2 = 0;
-    LineMove run = noMove(index, info);
     c.ldsBytes += ldsBytes;
     op.cost = clip((ldsBytes + ldsBytesPerClk - 1) / ldsBytesPerClk);
-    for (Run r : stretches) {
-      c.bytes += r.bytes;
-      r.from = shared.arrays.place(r.from);
-      uint64_t last = r.from + r.bytes - 1;
-      for (uint64_t line = r.from / kLineBytes; line <= last / kLineBytes; ++line) {
-        unsigned from = line == r.from / kLineBytes ? unsigned(r.from % kLineBytes / kSectorBytes) : 0;
-        unsigned to = line == last / kLineBytes ? unsigned(last % kLineBytes / kSectorBytes) : 3;
-        unsigned sectors = (2u << to) - (1u << from);
-        ++c.lines;
-        l2 += move(line, sectors, run);
+    {
+      MovesOf run(moves, index, !info.load);
+      for (const Run &r : stretches) {
+        c.bytes += r.bytes;
+        const uint64_t begin = shared.arrays.place(r.from), last = begin + r.bytes - 1;
+        for (uint64_t line = begin / kLineBytes; line <= last / kLineBytes; ++line) {
+          unsigned from = line == begin / kLineBytes ? unsigned(begin % kLineBytes / kSectorBytes) : 0;
+          unsigned to = line == last / kLineBytes ? unsigned(last % kLineBytes / kSectorBytes) : 3;
+          ++c.lines;
+          l2 += move(line, (2u << to) - (1u << from), index, info, run);
+        }
       }
     }
-    moved(run, l2, c, op);
+    moved(l2, c, op);
   }
 
   /// Takes the lanes out of the access whose flat address lies in the LDS.

@@ -20,9 +20,15 @@ const char *stallName(Stall stall) {
 
 namespace {
 
-constexpr unsigned kRows = 1024;
 constexpr unsigned kMaxSimds = 4;
 constexpr unsigned kGroupStart = 40; ///< clocks to start a work-group's waves
+
+/// When a vector register can be read.
+struct Row {
+  uint64_t ready = 0;
+  uint64_t added = 0;   ///< by the matrix operation that adds to exactly the operand that was written
+  uint16_t operand = 0; ///< the first register of that operand
+};
 
 struct ModelWave {
   const std::vector<TraceOp> *ops = nullptr;
@@ -32,8 +38,7 @@ struct ModelWave {
   uint64_t ready = 0;     ///< earliest clock of the next issue
   Stall readyCause = Stall::None;
   std::vector<uint64_t> outstanding[kCounters]; ///< completion clocks in issue order
-  std::vector<uint64_t> regReady, accReady;
-  std::vector<uint16_t> written; ///< first register of the operand that was written with each
+  std::vector<Row> rows;
   unsigned arrivals = 0, waits = 0;
   int priority = 0; ///< by s_setprio
   uint64_t parkedSince = 0;
@@ -86,6 +91,12 @@ public:
       sideShare.push_back(std::max(0.0, missed - missShare.back()));
       sideDue.push_back(0.0);
     }
+    for (const InstInfo &info : p.infos) {
+      for (const RegRange &r : info.reads)
+        rows = std::max<unsigned>(rows, r.first + r.count);
+      for (const RegRange &r : info.writes)
+        rows = std::max<unsigned>(rows, r.first + r.count);
+    }
     groups.resize(p.traces.size());
   }
 
@@ -130,9 +141,7 @@ private:
       w.simd = nextSimd++ % t.simdsPerCu;
       w.age = id;
       w.ready = clock + kGroupStart;
-      w.regReady.assign(kRows, 0);
-      w.accReady.assign(kRows, 0);
-      w.written.assign(kRows, 0);
+      w.rows.resize(rows);
       g.waves.push_back(id);
       if (trace.ops.empty()) {
         w.ended = true;
@@ -182,9 +191,9 @@ private:
       const RegRange &r = info.reads[n];
       // A matrix result is forwarded to the operation that adds to exactly these registers.
       bool adds = info.unit == Unit::Matrix && info.srcC == int(n);
-      for (unsigned k = 0; k < r.count && r.first + k < kRows; ++k) {
-        bool forwarded = adds && w.written[r.first + k] == r.first;
-        need((forwarded ? w.accReady : w.regReady)[r.first + k], Stall::Dependency);
+      for (unsigned k = r.first; k < r.first + r.count; ++k) {
+        const Row &row = w.rows[k];
+        need(adds && row.operand == r.first ? row.added : row.ready, Stall::Dependency);
       }
     }
     if (info.unit == Unit::Wait)
@@ -362,17 +371,17 @@ private:
   void vectorOp(ModelWave &w, const InstInfo &info, uint64_t at) {
     uint64_t done = at + info.cycles;
     unsigned s = w.simd;
-    uint64_t ready, acc;
+    uint64_t ready, added;
     if (info.unit == Unit::Matrix) {
       matrixFree[s] = done;
       valuFree[s] = info.xdl ? at + t.turn : done;
       result.matrixBusy += info.cycles;
       result.matrixFlops += info.flops;
       if (rdna) {
-        ready = acc = done + t.valuLatency;
+        ready = added = done + t.valuLatency;
       } else {
         ready = at + 4ull * (matrixWait(info) + 1);
-        acc = done + (info.cycles <= 8 ? 8 : 0);
+        added = done + (info.cycles <= 8 ? 8 : 0);
       }
     } else {
       bool separate = rdna && info.unit == Unit::Trans;
@@ -380,14 +389,10 @@ private:
       if (separate)
         transFree[s] = done;
       result.valuBusy += separate ? t.turn : info.cycles;
-      ready = acc = rdna ? at + std::max<unsigned>(t.valuLatency, info.cycles) : done;
+      ready = added = rdna ? at + std::max<unsigned>(t.valuLatency, info.cycles) : done;
     }
     for (const RegRange &r : info.writes)
-      for (unsigned k = 0; k < r.count && r.first + k < kRows; ++k) {
-        w.regReady[r.first + k] = ready;
-        w.accReady[r.first + k] = acc;
-        w.written[r.first + k] = r.first;
-      }
+      std::fill_n(w.rows.begin() + r.first, r.count, Row{ready, added, r.first});
   }
 
   void issue(unsigned id, const Attempt &a) {
@@ -478,9 +483,7 @@ private:
   void end(unsigned id, uint64_t clock) {
     ModelWave &w = waves[id];
     w.ended = true;
-    w.regReady = {};
-    w.accReady = {};
-    w.written = {};
+    w.rows = {};
     ModelGroup &g = groups[w.group];
     --g.live;
     if (g.live) {
@@ -495,6 +498,7 @@ private:
   const TimingTable &t;
   bool rdna;
   unsigned resident;
+  unsigned rows = 0; ///< vector registers that the program names
   double memoryBytesPerClk, sideBytesPerClk;
   unsigned memoryLatency, sideLatency;
   bool wantEvents;

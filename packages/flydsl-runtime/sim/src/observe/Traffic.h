@@ -61,10 +61,11 @@ public:
 private:
   /// One of an open hash table, used if it is of this round: each work-group starts one.
   struct Slot {
-    uint64_t page, number, round = 0;
+    uint64_t page;
+    uint32_t number, round = 0; // both below 2^32: so many pages are 16 TiB, so many rounds never end
   };
   uint64_t numberOf(uint64_t page) {
-    if (2 * count >= slots.size())
+    if (2 * size_t(count) >= slots.size())
       grow();
     Slot &s = find(page);
     if (s.round != round)
@@ -72,7 +73,8 @@ private:
     return s.number;
   }
   Slot &find(uint64_t page) {
-    size_t at = (page * 0x9e3779b97f4a7c15ull >> 32) & (slots.size() - 1);
+    // Eight neighbouring pages have neighbouring slots: mostly one is met after the other.
+    size_t at = ((page / 8 * 0x9e3779b97f4a7c15ull >> 32) * 8 + page % 8) & (slots.size() - 1);
     while (slots[at].round == round && slots[at].page != page)
       at = (at + 1) & (slots.size() - 1);
     return slots[at];
@@ -86,7 +88,8 @@ private:
   }
 
   std::vector<Slot> slots; ///< a power of two of them, at most half of them used
-  uint64_t round = 1, count = 0, last = ~uint64_t(0), number = 0;
+  uint32_t round = 1, count = 0;
+  uint64_t last = ~uint64_t(0), number = 0;
 };
 
 /// The caches of one launch behind L1. Thread safe.

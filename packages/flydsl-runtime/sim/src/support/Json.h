@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace flysim {
@@ -30,12 +31,13 @@ public:
     fresh = false;
     return *this;
   }
-  Json &value(const std::string &s) {
+  Json &value(std::string_view s) {
     comma();
     quote(s);
     return *this;
   }
-  Json &value(const char *s) { return value(std::string(s)); }
+  Json &value(const char *s) { return value(std::string_view(s)); }
+  Json &value(const std::string &s) { return value(std::string_view(s)); }
   Json &value(double v) {
     comma();
     char buffer[40];
@@ -64,7 +66,7 @@ private:
       text += ',';
     fresh = false;
   }
-  void quote(const std::string &s) {
+  void quote(std::string_view s) {
     text += '"';
     for (char c : s) {
       if (c == '"' || c == '\\') {

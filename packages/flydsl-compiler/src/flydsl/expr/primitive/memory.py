@@ -68,12 +68,12 @@ def _check_packed_offset(offset: IntTuple, bits: int, what: str) -> None:
         raise _packed_error(bits, f"{what} at the element {offset.get_static_leaf_int}, inside of a byte")
 
 
-@functions.announce
-def check_packed_element(pointer: Pointer, offset: Any) -> None:
+def _check_packed_load(pointer: Pointer, loaded: ir.Type) -> None:
     """ValueError for a load of one element of which it is not known that it starts a byte."""
-    bits = _packed_bits(pointer.type.element_type)
-    if bits:
-        _check_packed_offset(to_int_tuple(offset), bits, "a load of one element")
+    bits = _packed_bits(loaded)
+    moved = pointer.owner if bits and _space_name(pointer) != "Register" else None
+    if isinstance(moved, fly.AddOffsetOp):
+        _check_packed_offset(moved.offset, bits, "a load of one element")
 
 
 def _check_packed_access(memref: Tensor, index: IntTuple, store: bool) -> None:
@@ -157,6 +157,24 @@ def to_llvm_ptr(pointer: Pointer) -> ir.Value:
     return fly.to_llvm_ptr(pointer, _LLVM_SPACE[name])
 
 
+def access_ptr(pointer: Pointer, accessed: ir.Type) -> ir.Value:
+    """The LLVM pointer for an access of that type: LLVM knows of no swizzle, which is applied to the address.
+
+    ValueError where the swizzle takes the bytes of the access apart.
+    """
+    swizzle = pointer.type.swizzle
+    if not swizzle.mask:
+        return to_llvm_ptr(pointer)
+    lanes = numel(accessed.shape) if isinstance(accessed, ir.VectorType) else 1
+    run, size = 1 << swizzle.base, lanes * _emit.bit_width(accessed) // 8
+    if run % size:
+        raise ValueError(f"{pointer} keeps only {run} bytes together, but the access of a {accessed} takes {size}")
+    address = ptrtoint(pointer)
+    moved = (address & ((1 << swizzle.mask) - 1 << swizzle.base + swizzle.shift)) >> swizzle.shift
+    plain = fly.PointerType.get(pointer.type.element_type, pointer.address_space, pointer.alignment)
+    return to_llvm_ptr(inttoptr(plain, address ^ moved))
+
+
 @functions.announce
 @dsl_loc_tracing
 def add_offset(base: Any, offset: Any) -> Any:
@@ -179,7 +197,7 @@ def apply_swizzle(pointer: Pointer, swizzle: Swizzle) -> Pointer:
 @functions.announce
 @dsl_loc_tracing
 def recast_iter(target: Any, pointer: Pointer) -> Pointer:
-    """Reinterpret the element type; space and alignment are kept.
+    """Reinterpret the element type; space, alignment and swizzle (of the bytes) are kept.
 
     `target` is a Numeric class or a pointer type. ValueError when the alignment is too small.
     """
@@ -192,10 +210,13 @@ def recast_iter(target: Any, pointer: Pointer) -> Pointer:
     size = max(1, element.width // 8)
     if source.alignment % size:
         raise ValueError(f"recast_iter: {pointer} is aligned to {source.alignment} bytes, {element} needs {size}")
-    ty = fly.PointerType.get(element.ir_type, source.address_space, source.alignment)
-    if ty == source and element_class_of(pointer) is element:
+    if source.element_type == element.ir_type and element_class_of(pointer) is element:
         return pointer
-    return note_element_class(fly.recast_iter(ty, pointer), element)
+    ty = fly.PointerType.get(element.ir_type, source.address_space, source.alignment)
+    recast, swizzle = fly.recast_iter(ty, pointer), source.swizzle
+    if swizzle.mask:
+        recast = fly.apply_swizzle(recast, fly.static(swizzle))
+    return note_element_class(recast, element)
 
 
 @functions.announce
@@ -205,7 +226,9 @@ def ptr_load(pointer: Pointer, result_type: Any = None) -> Any:
     _require(pointer, Pointer, "ptr_load's operand")
     if result_type is None:
         result_type = element_class_of(pointer)
-    value = fly.ptr_load(mlir_type(result_type), pointer)
+    loaded = mlir_type(result_type)
+    _check_packed_load(pointer, loaded)
+    value = fly.ptr_load(loaded, pointer)
     if isinstance(result_type, ir.Type):
         return value if isinstance(value, Vector) else Numeric.from_python_value(value)
     return result_type(value)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import flydsl.layout as algebra
+from flydsl._mlir import ir
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
 from .._target import require_arch
-from ..primitive import AddressSpace, add_offset, crd2idx, get_iter, get_layout, get_scalar, to_llvm_ptr
+from ..primitive import AddressSpace, add_offset, crd2idx, get_iter, get_layout, get_scalar
 from ..primitive.bounds import divisor
+from ..primitive.memory import access_ptr
 from ..values.plain import plain
 from ..values.tensor import Tensor, address_space_of
 from .universal import ASYNC_BYTES, global_load_async_to_lds
@@ -66,8 +68,9 @@ def async_copy(src: Tensor, dst: Tensor, *, cache_policy: int = 0) -> None:
         raise ValueError(f"async_copy: {src} and {dst} have different shapes")
     if size % 8 or size // 8 not in ASYNC_BYTES:
         raise ValueError(f"async_copy moves 1, 4, 8 or 16 bytes at once, but mode 0 of {src} has {size} bits")
+    moved = ir.VectorType.get([values], src.type.element_type)
     for call in range(calls):
         first, second = (
-            to_llvm_ptr(add_offset(get_iter(tensor), get_scalar(crd2idx(call * values, get_layout(tensor)))))
+            access_ptr(add_offset(get_iter(tensor), get_scalar(crd2idx(call * values, get_layout(tensor)))), moved)
             for tensor in (src, dst))
         global_load_async_to_lds(first, second, size // 8, cpol=cache_policy)

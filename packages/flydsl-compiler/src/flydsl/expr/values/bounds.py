@@ -79,16 +79,20 @@ def _owner(value: Any) -> Any:
 
 
 def _reach(layout: Any) -> int | None:
-    """Elements from the first to the last one of a layout type; for a swizzled one at least their number."""
+    """Elements from the first to the last one of a layout type; for a swizzled one at least their number.
+
+    None where only the run time knows it, and where an inner layout decides on it.
+    """
     swizzled = isinstance(layout, fly.ComposedLayoutType)
     while isinstance(layout, fly.ComposedLayoutType):
+        if not isinstance(layout.inner, fly.SwizzleType):
+            return None
         layout = layout.outer
     if not layout.is_static:
         return None
     modes = [(divisor(extent), divisor(stride)) for extent, stride in leaves(layout.shape, layout.stride)]
-    if swizzled:
-        return math.prod(extent for extent, _ in modes)
-    return 1 + sum((extent - 1) * stride for extent, stride in modes)
+    reach = 1 + sum((extent - 1) * stride for extent, stride in modes)
+    return min(reach, math.prod(extent for extent, stride in modes if stride)) if swizzled else reach
 
 
 def _allocated(pointer: Any) -> tuple[int, int] | None:

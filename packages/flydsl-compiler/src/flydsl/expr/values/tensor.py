@@ -37,7 +37,7 @@ def _plain_for_store(value: Any, element: ir.Type) -> Any:
     raise TypeError(f"cannot store {given}, to elements of type {element}{hint}; expected {expected}")
 
 
-def _check_literal(literal: Any, cls: Any) -> None:
+def check_literal(literal: Any, cls: Any) -> None:
     """ValueError for a number that is not among those of an integer class, be it signed or unsigned."""
     if not getattr(cls, "is_integer", False):
         return
@@ -53,7 +53,7 @@ def convert_for_store(value: Any, element: ir.Type) -> Any:
     if isinstance(value, (bool, int, float)) or isinstance(value, Numeric) and value.is_static():
         literal = value.value if isinstance(value, Numeric) else value
         cls = element_class(element)
-        _check_literal(literal, cls)
+        check_literal(literal, cls)
         return cls(literal).ir_value()
     if not isinstance(value, ir.Value) and not hasattr(value, "ir_value"):
         return _plain_for_store(value, element)
@@ -155,7 +155,6 @@ class Pointer(FlyValue):
         raise TypeError("a Pointer is not iterable: it has no end. Index it in a loop (for i in range(n): ... p[i])")
 
     def __getitem__(self, i: Any) -> Any:
-        functions.check_packed_element(self, i)
         return (self + i).load()
 
     def __setitem__(self, i: Any, value: Any) -> None:
@@ -295,7 +294,7 @@ class Tensor(FlyValue):
     def fill(self, value: Any) -> None:
         """Set every element; the shape must be static. ValueError for a number that the elements cannot be."""
         if isinstance(value, (int, float)):
-            _check_literal(value, self.dtype)
+            check_literal(value, self.dtype)
         self.store(Vector.filled(self.shape.to_py_value(), value, self.dtype))
 
 

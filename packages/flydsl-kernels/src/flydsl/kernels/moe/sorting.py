@@ -389,8 +389,9 @@ def launch_sort(tensors, tokens, counts, rounds, config, stream, clear=(None, 0,
     """
     config.target.require_traced()
     if fx.const_expr(not config.one):
-        _count_kernel(tensors, tokens, rounds, config).launch(
-            grid=div(counts, GROUP), block=config.threads, stream=stream)
+        counting = div(counts + (GROUP - 1), GROUP)
+        counts = counting * GROUP  # those past the last entry are empty
+        _count_kernel(tensors, tokens, rounds, config).launch(grid=counting, block=config.threads, stream=stream)
     groups = counts
     if fx.const_expr(clear[0] is not None):
         tensors = dict(tensors, **dict(zip(("clear", "chunks", "groups"), clear, strict=True)))
@@ -406,9 +407,9 @@ def build_moe_sorting_module(num_experts: int, topk: int, block: int = 32, one: 
 
     ids i32 and weights f32 are (tokens, topk). With C = tokens topk + E block - topk: sorted_ids i32[C] and
     sorted_weights f32[C]; sorted_experts i32[ceil(C / block)], valid i32[2]; see :func:`flydsl.kernels.ops.moe_sort`.
-    mask i32[E] and local_tokens i32[1] are read as configured, counts i32[shares E] is written unless `one`, and the
-    shares are a multiple of 8 then; clear is zeroed (16 `clear_chunks` bytes) by `clear_groups` further workgroups.
-    None stands for what is not used.
+    mask i32[E] and local_tokens i32[1] are read as configured, counts i32[shares E], with the shares rounded up to a
+    multiple of 8, is written unless `one`; clear is zeroed (16 `clear_chunks` bytes) by `clear_groups` further
+    workgroups. None stands for what is not used.
 
     Raises:
         ValueError: an argument is not supported.

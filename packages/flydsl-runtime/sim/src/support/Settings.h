@@ -1,0 +1,19 @@
+//===- Settings.h - numbers in environment variables -----------*- C++ -*-===//
+#ifndef FLYSIM_SUPPORT_SETTINGS_H
+#define FLYSIM_SUPPORT_SETTINGS_H
+
+#include <cstdint>
+
+namespace flysim {
+
+/// What an environment variable says; `unset` if it is not there or empty. They raise InvalidConfiguration, with the
+/// name and the text, for anything but one number in range: half of a text would be another number.
+uint64_t wholeSetting(const char *name, uint64_t unset, uint64_t least = 0);
+double secondsSetting(const char *name, double unset);
+
+/// The whole of `text` as a number (decimal, or hexadecimal behind 0x); false if it is none.
+bool parseWhole(const char *text, uint64_t &number);
+
+} // namespace flysim
+
+#endif
