@@ -1,4 +1,5 @@
-"""Builders whose kernels take addresses alone refuse arrays with gaps, which they would read and write wrongly."""
+"""Builders whose kernels take addresses alone refuse arrays with gaps, and ones that hold less than the kernel takes,
+which they would read and write wrongly."""
 
 import numpy as np
 import pytest
@@ -53,6 +54,38 @@ def test_rows_apart(name):
                 launcher(*(with_gaps(x) if j == i else y for j, y in enumerate(arguments)))
 
 
+@pytest.mark.parametrize("name", ["softmax", "softmax_bwd", "rmsnorm", "rmsnorm_bwd", "layernorm"])
+def test_fewer_elements_than_rows_of_n(name):
+    """Views of larger storage: what lies behind them would be taken for theirs."""
+    launcher, arguments = CALLS[name]()
+    for i, x in enumerate(arguments):
+        if torch.is_tensor(x):
+            short = torch.zeros(2 * len(x), *x.shape[1:], dtype=x.dtype)[: len(x) - 1]
+            with pytest.raises(AssertionError, match="holds fewer elements than the kernel was built and is called"):
+                launcher(*(short if j == i else y for j, y in enumerate(arguments)))
+    launcher(*(torch.cat((y, y)) if torch.is_tensor(y) else y for y in arguments))  # more is no fault
+
+
+@needs("gfx942", "gfx950")
+def test_products_of_other_operands_than_they_were_built_for():
+    from flydsl.kernels.preshuffle_gemm import compile_preshuffle_gemm, compile_preshuffle_gemm_v2
+
+    tile = {"N": 64, "K": 128, "tile_m": 32, "tile_n": 64, "tile_k": 64, "in_dtype": "bf16"}
+    launcher, none = compile_preshuffle_gemm_v2(**tile), torch.empty(0)
+    a, b, c = (random(*shape, dtype="bf16") for shape in ((5, 128), (64, 128), (5, 64)))
+    launcher(c, a, b, none, none, 5, 64)
+    for wrong in ((c, a[:, :64].contiguous(), b, none, none, 5, 64), (c, a, b[:32], none, none, 5, 64),
+                  (c[:4], a, b, none, none, 5, 64), (c, a, b, none, none, 6, 64)):
+        with pytest.raises(AssertionError, match="holds fewer elements"):
+            launcher(*wrong)
+    with pytest.raises(AssertionError, match="built for N = 64, and is called for another"):
+        launcher(c, a, b, none, none, 5, 32)
+    with pytest.raises(TypeError, match="built for BFloat16, but an argument holds Float16"):
+        launcher(c, a.half(), b.half(), none, none, 5, 64)
+    with pytest.raises(ValueError, match="preload must be two numbers"):
+        compile_preshuffle_gemm(**tile, preload=(1,))
+
+
 @needs("gfx942", "gfx950")
 def test_products():
     from flydsl.kernels.gemm import compile_preshuffle_gemm, shuffle_weight
@@ -63,6 +96,37 @@ def test_products():
     for x, y in ((a, with_gaps(c)), (with_gaps(a), c)):
         with pytest.raises(AssertionError, match="must be dense"):
             launcher(y, x, shuffle_weight(b), none, none, none, M, 64)
+
+
+@needs("gfx942", "gfx950", "gfx11", "gfx120", "gfx1250")
+def test_general_products_of_other_operands():
+    from flydsl.kernels.gemm.dense import build_gemm_module
+
+    launcher = build_gemm_module(64, 128, "bf16", block_m=32, block_n=64)
+    a, b, c = (random(*shape, dtype="bf16") for shape in ((5, 128), (64, 128), (5, 64)))
+    launcher(c, a, b, c, c, 5)
+    for wrong in ((c, a[:, :64].contiguous(), b, c, c, 5), (c, a, b[:32], c, c, 5), (c[:4], a, b, c, c, 5)):
+        with pytest.raises(AssertionError, match="holds fewer elements"):
+            launcher(*wrong)
+    with pytest.raises(AssertionError, match="a must be dense"):
+        launcher(c, with_gaps(a), b, c, c, 5)
+    with pytest.raises(TypeError, match="built for BFloat16, but an argument holds Float16"):
+        launcher(c, a.half(), b, c, c, 5)
+
+
+@needs("gfx950")
+def test_fp8_products_of_other_operands():
+    from flydsl.kernels.gemm import compile_fp8_gemm_4w
+
+    launcher, m, n, k = compile_fp8_gemm_4w(K=256, BLOCK_M=64, BLOCK_N=64), 5, 64, 256
+    a, b = (random(rows, k).to(torch.float8_e4m3fn) for rows in (m, n))
+    c, scale_a, scale_b = torch.empty(m, n).bfloat16(), torch.ones(m), torch.ones(n)
+    launcher(a.view(torch.int8), b, c, scale_a, scale_b, m, n)
+    with pytest.raises(AssertionError, match="scale_a holds fewer elements"):
+        launcher(a, b, c, scale_a[:3], scale_b, m, n)
+    for other in (torch.float8_e4m3fnuz, torch.bfloat16):
+        with pytest.raises(TypeError, match="built for Float8E4M3FN, but an argument holds"):
+            launcher(a.float().to(other), b, c, scale_a, scale_b, m, n)
 
 
 def test_what_is_dense_all_the_same():

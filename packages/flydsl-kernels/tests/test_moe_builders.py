@@ -201,3 +201,13 @@ def test_unsupported_arguments():
         moe.compile_moe_gemm2(**SIZES, **TILE, doweight_stage2=False, out_dtype="f32", accumulate=False)
     with pytest.raises(ValueError, match="K must be a multiple"):
         moe.compile_moe_gemm1(**{**SIZES, "model_dim": 160}, **TILE, doweight_stage1=False)
+
+
+def test_activations_of_another_float_are_refused():
+    _, _, (rows, factors, experts, valid) = routed()
+    x, weights = torch.zeros(TOKENS, MODEL), torch.zeros(EXPERTS * 2 * INTER * MODEL)
+    out, none = torch.empty(TOKENS, K, INTER, dtype=torch.float16), torch.empty(0)
+    launcher = moe.compile_moe_gemm1(**SIZES, **TILE, doweight_stage1=False, in_dtype="fp16", out_dtype="f16")
+    with pytest.raises(TypeError, match="built for Float16, but an argument holds BFloat16"):
+        launcher(out, x.bfloat16(), weights.bfloat16(), none, none, rows, experts, factors, valid, TOKENS, INTER, MODEL,
+                 len(experts))

@@ -55,6 +55,24 @@ def test_tables_with_a_column_for_each_feature():
         ops.rope(x, cos, sin, rotary_dim=12, interleaved=True)
 
 
+@pytest.mark.parametrize("dim", [16, 12, 6])
+def test_builders_turn_neighbours_by_a_column_for_each_feature(dim):
+    """As GPT-J has it: the pair (2 i, 2 i + 1) is turned by the columns 2 i and 2 i + 1."""
+    tokens, heads, dtype = 3, 2, torch.bfloat16
+    q, k, v = (random(tokens, heads, dim, dtype="bf16", seed=n) for n in range(3))
+    cos, sin = (t.repeat_interleave(2, -1).to(dtype) for t in tables(9, dim // 2))
+    positions, slots = torch.tensor([8, 0, 3], dtype=torch.int32), torch.tensor([1, -1, 0], dtype=torch.int32)
+    caches = [torch.zeros(1, 4, heads, dim, dtype=dtype) for _ in range(2)]
+    outs, scale = [torch.full_like(q, float("nan")) for _ in range(2)], torch.ones(1)
+    launch = build_fused_rope_cache_module(dim, num_q_heads=heads, num_kv_heads=heads, block_size=4, is_neox=False,
+                                           reuse_freqs_front_part=False)
+    launch(q, k, v, positions, cos, sin, slots, *caches, *outs, tokens, scale, scale)
+    for x, out in zip((q, k), outs, strict=True):
+        exact = _reference_rope(x[None], cos[:, ::2], sin[:, ::2], positions[None], True, None, False)[0][0]
+        close(out, exact, TOLERANCE["bf16"])
+    assert torch.equal(caches[0][0, [1, 0]], outs[1][[0, 2]])
+
+
 def test_the_gradient_is_that_of_autograd_and_tables_have_none():
     x, (cos, sin) = random(1, 4, 2, 12).requires_grad_(), tables(4, 3)
     seed = random(1, 4, 2, 12, seed=1)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.kernels.common.host import with_occupancy
@@ -15,6 +17,12 @@ __all__ = [
     "compile_blockscale_preshuffle_gemm", "compile_mxfp4_gemm", "compile_mxfp6_gemm", "compile_preshuffle_gemm",
     "compile_preshuffle_gemm_a8", "compile_preshuffle_gemm_v2", "compile_preshuffle_gemm_w4",
 ]
+
+
+def _launch(tensors: dict[str, Any], m: Any, n: Any, config: PreshuffleConfig, stream: Any) -> None:
+    """From a jit function that is told N again: it must be that of the kernel."""
+    fx.host_assert(n == config.n, f"the kernel was built for N = {config.n}, and is called for another")
+    launch_preshuffle(tensors, m, config, stream)
 
 
 @builder
@@ -53,8 +61,7 @@ def compile_preshuffle_gemm(*, N: int, K: int, tile_m: int, tile_n: int, tile_k:
     @flyc.jit
     def preshuffle_gemm(C, A, B, scale_a, scale_b, bias, M: fx.Int32, N: fx.Int32,
                         stream: fx.Stream = fx.Stream(None)):
-        launch_preshuffle({"c": C, "a": A, "b": B, "scale_a": scale_a, "scale_b": scale_b, "bias": bias}, M, config,
-                          stream)
+        _launch({"c": C, "a": A, "b": B, "scale_a": scale_a, "scale_b": scale_b, "bias": bias}, M, N, config, stream)
 
     return with_occupancy(preshuffle_gemm, waves_per_eu)
 
@@ -72,7 +79,7 @@ def compile_preshuffle_gemm_v2(*, N: int, K: int, tile_m: int, tile_n: int, tile
     @flyc.jit
     def preshuffle_gemm_v2(C, A, B, scale_a, scale_b, M: fx.Int32, N: fx.Int32,
                            stream: fx.Stream = fx.Stream(None)):
-        launch_preshuffle({"c": C, "a": A, "b": B, "scale_a": scale_a, "scale_b": scale_b}, M, config, stream)
+        _launch({"c": C, "a": A, "b": B, "scale_a": scale_a, "scale_b": scale_b}, M, N, config, stream)
 
     return with_occupancy(preshuffle_gemm_v2, waves_per_eu)
 
@@ -113,8 +120,7 @@ def compile_preshuffle_gemm_a8(*, M: int = 0, N: int = 0, K: int, tile_m: int, t
     @flyc.jit
     def preshuffle_gemm_a8(c, a, b, bias, scale_a, scale_b, M: fx.Int32, N: fx.Int32,
                            stream: fx.Stream = fx.Stream(None)):
-        launch_preshuffle({"c": c, "a": a, "b": b, "scale_a": scale_a, "scale_b": scale_b, "bias": bias}, M, config,
-                          stream)
+        _launch({"c": c, "a": a, "b": b, "scale_a": scale_a, "scale_b": scale_b, "bias": bias}, M, N, config, stream)
 
     return with_occupancy(preshuffle_gemm_a8, waves_per_eu)
 
@@ -148,6 +154,6 @@ def compile_blockscale_preshuffle_gemm(*, M: int = 0, N: int, K: int, tile_m: in
 
     @flyc.jit
     def blockscale_gemm(C, A, B, scale_a, scale_b, M: fx.Int32, N: fx.Int32, stream: fx.Stream = fx.Stream(None)):
-        launch_preshuffle({"c": C, "a": A, "b": B, "scale_a": scale_a, "scale_b": scale_b}, M, config, stream)
+        _launch({"c": C, "a": A, "b": B, "scale_a": scale_a, "scale_b": scale_b}, M, N, config, stream)
 
     return with_occupancy(blockscale_gemm, waves_per_eu)

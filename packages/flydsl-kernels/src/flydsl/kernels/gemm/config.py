@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -12,16 +13,18 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
-from ..host.dtypes import FLOATS
+from ..host.dense import require_dense, require_held
+from ..host.dtypes import FLOATS, element_of
 from ..parts.epilogue import TilePlace
 from ..parts.grid import block_of
 from ..parts.index import align_up, cdiv, div, mod
 from ..parts.lane import Lane
 from ..parts.matrix import MatrixOp
+from ..parts.memory import pointer
 from ..parts.reduce import Lds
 from ..parts.tile import CHUNK_BYTES
 
-__all__ = ["FLOAT_NAMES", "SCALE_BLOCK", "LARGE_TILE", "GemmConfig", "eight_waves", "run"]
+__all__ = ["FLOAT_NAMES", "SCALE_BLOCK", "LARGE_TILE", "GemmConfig", "eight_waves", "require_operands", "run"]
 
 SCALE_BLOCK = 128  # k, and columns, of one scale
 LARGE_TILE = 128 * 256  # elements of C, from which eight waves of gfx950 can be better than four
@@ -237,6 +240,27 @@ def eight_waves(config: Config, large: int) -> Config:
     eight = replace(config, n_waves=8)
     fits = config.tile_n % (16 * eight.n_waves) == 0 and eight.a_tile.rows == config.tile_m
     return eight if fits and config.tile_m * config.tile_n >= large else config
+
+
+def require_operands(tensors: Mapping[str, Any], m: Any, config: GemmConfig, dtype: str, b_bytes: int | None = None,
+                     scales: tuple[Any, Any] | None = None) -> None:
+    """From a jit function: a call is refused whose operands have gaps, are floats of another type than `dtype`, or hold
+    less than the product of m rows takes.
+
+    Args:
+        b_bytes: of B, if it has other elements than A.
+        scales: how many f32 scale_a and scale_b hold.
+    """
+    require_dense({name: tensors[name] for name in config.operands if name in tensors})
+    stored = element_of(dtype, config.target)
+    for name in ("a", "b"):
+        pointer(tensors[name], stored)
+    require_held(tensors, ("a",), fx.Int64(m) * config.k, stored)
+    require_held(tensors, ("b",), b_bytes or config.n * config.k, fx.Int8 if b_bytes else stored)
+    require_held(tensors, ("c",), fx.Int64(m) * config.n, config.out)
+    if scales is not None:
+        for name, count in zip(("scale_a", "scale_b"), scales, strict=True):
+            require_held(tensors, (name,), count, fx.Float32)
 
 
 @flyc.jit

@@ -178,4 +178,6 @@ def preshuffle_config(where: str, target: Target, *, out_dtype: str, preload: tu
         config.need(where, config.tile_k % SCALE_BLOCK == 0,
                     f"tile_k must be a multiple of {SCALE_BLOCK}, got {config.tile_k}")
     found = default_preload(config) if preload is None else preload
+    config.need(where, len(found) == 2 and min(found) >= 0,
+                f"preload must be two numbers of instructions, got {preload}")
     return replace(config, preload=(found[0], found[1]))

@@ -15,9 +15,9 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.dense import require_dense
 from ..parts.cshuffle import shuffle_tile
 from ..parts.epilogue import store_tile
+from ..parts.index import cdiv
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, MainLoop, Ring, Staged
 from ..parts.memory import WORDS
@@ -27,9 +27,9 @@ from ..parts.products import TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
 from .block_scales import BlockScaledProducts, RegisterScales, SharedScales
-from .config import run
+from .config import SCALE_BLOCK, require_operands, run
 from .epilogue import gemm_epilogue
-from .preshuffle_config import INT4_FACTOR, PreshuffleConfig
+from .preshuffle_config import IN_DTYPES, INT4_FACTOR, PreshuffleConfig
 
 __all__ = ["launch_preshuffle"]
 
@@ -98,5 +98,12 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 
 def launch_preshuffle(tensors: dict[str, Any], m: Any, config: PreshuffleConfig, stream: Any) -> None:
     """Launch from a jit function."""
-    require_dense(tensors)
+    blocks = config.k // SCALE_BLOCK
+    scales: Any = None
+    if config.block_scale:
+        scales = fx.Int64(m) * blocks, cdiv(config.n, SCALE_BLOCK) * blocks
+    elif config.op.element_bytes == 1:
+        scales = m, config.n
+    require_operands(tensors, m, config, IN_DTYPES[config.in_dtype], config.n * config.k // 2 if config.int4 else None,
+                     scales)
     run(preshuffle_kernel, tensors, m, config, stream)

@@ -1,13 +1,14 @@
-"""Arguments of launchers of which a kernel takes the address alone: their elements must follow each other."""
+"""Arguments of launchers of which a kernel takes the address alone: their elements must follow each other, and there
+must be as many as the kernel takes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["require_dense"]
+__all__ = ["require_dense", "require_held"]
 
 
 def _number(value: Any) -> Any:
@@ -38,3 +39,23 @@ def _check(name: str, layout: Any) -> None:
         count = extent * count
     for fit in fits:
         fx.host_assert(fit | (count == 0), message)  # of nothing, NumPy and torch have steps of their own
+
+
+def require_held(tensors: Mapping[str, Any], names: Iterable[str], count: Any, element: Any = None) -> None:
+    """From a jit function: a call is refused whose tensors of these names hold less than `count` elements of `element`,
+    or of their own type if it is None, which also may be seen as others of their bytes.
+
+    Pointers, and what is not given, are not looked at.
+    """
+    for name in names:
+        tensor = tensors.get(name)
+        if not isinstance(tensor, fx.Tensor):
+            continue
+        layout, given = fx.get_layout(tensor), fx.get_iter(tensor).element_type
+        if not all(layout.shape[dim].is_leaf for dim in range(layout.rank)):
+            continue  # a layout that its caller made
+        held: Any = given.width if element else 1
+        for dim in range(layout.rank):
+            held = held * _number(layout.shape[dim])
+        needed = fx.Int64(count) * (element.width if element else 1)
+        fx.host_assert(needed <= held, f"{name} holds fewer elements than the kernel was built and is called for")

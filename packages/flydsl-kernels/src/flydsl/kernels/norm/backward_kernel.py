@@ -15,13 +15,13 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.dense import require_dense
+from ..host.dense import require_held
 from ..host.dtypes import FLOATS
 from ..parts.memory import pointer
 from ..parts.reduce import Lds, add, reduce_rows
 from ..parts.rows import Columns, Held, Place, Rows, RowScalars, each, fold, launch_rows
 from .config import NormConfig
-from .forward import weight_of
+from .forward import require_arguments, weight_of
 
 __all__ = ["launch_one_stage", "launch_two_stage"]
 
@@ -158,14 +158,15 @@ def launch_one_stage(tensors: dict[str, Any], m: Any, config: NormConfig, stream
     """Launch from a jit function. DWeight (and DBias) are f32 and already zero."""
     planned = config.planned()
     plan = planned.plan
-    require_dense(tensors)
+    require_arguments(tensors, m, config)
     launch_rows(lambda: _one_stage_kernel(tensors, m, planned), m, plan.rows, plan.threads, stream)
 
 
 def launch_two_stage(tensors: dict[str, Any], m: Any, programs: int, config: NormConfig, stream: Any) -> None:
     """Launch both kernels from a jit function. DWeightPartial holds ``programs * N`` f32."""
     planned = config.planned()
-    require_dense(tensors)
+    require_arguments(tensors, m, config)
+    require_held(tensors, ("DWeightPartial",), programs * config.n, fx.Float32)
     weight = tensors.pop("DWeight")
     count = fx.Int32(programs)
     _partial_kernel(tensors, m, count, planned).launch(grid=programs, block=planned.plan.threads, stream=stream)

@@ -12,7 +12,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.dense import require_dense
+from ..host.dense import require_dense, require_held
 from ..host.dtypes import FLOATS, element_of
 from ..parts.convert import scale_of, to_quantised
 from ..parts.mathx import rsqrt
@@ -21,7 +21,7 @@ from ..parts.reduce import Lds, add, amax_of, reduce_rows
 from ..parts.rows import Columns, Held, Place, Rows, RowScalars, each, fold, launch_rows
 from .config import NormConfig
 
-__all__ = ["launch_norm", "norm_kernel", "statistics", "weight_of"]
+__all__ = ["launch_norm", "norm_kernel", "require_arguments", "statistics", "weight_of"]
 
 STREAMED = 2  # cache modifier of data that are not read again
 EARLY = 32    # elements of a row that a lane holds, up to which there are registers for weights beside them
@@ -129,9 +129,20 @@ def store_quantised(tensors, place, row, config, keep, lds):
                                                          config.target)))
 
 
+def require_arguments(tensors: dict[str, Any], m: Any, config: NormConfig) -> None:
+    """From a jit function of a norm: a call is refused of tensors with gaps, or with less than m rows of n elements."""
+    require_dense(tensors)
+    whole = fx.Int64(m) * config.n
+    require_held(tensors, ("Input", "ResidualIn", "ResidualOut", "DY", "DResidualOut", "DX"), whole,
+                 FLOATS[config.dtype])
+    require_held(tensors, ("Output",), whole)
+    require_held(tensors, ("Gamma", "Beta", "XScale", "DWeight", "DBias"), config.n)
+    require_held(tensors, ("Rstd", "Mean", "YScale"), m)
+
+
 def launch_norm(tensors: dict[str, Any], m: Any, config: NormConfig, stream: Any) -> None:
     """Launch from a jit function."""
     planned = config.planned()
     plan = planned.plan
-    require_dense(tensors)
+    require_arguments(tensors, m, config)
     launch_rows(lambda: norm_kernel(tensors, m, planned), m, plan.rows, plan.threads, stream)

@@ -27,7 +27,8 @@ class Rotation:
         vec: features of a vector: a power of two.
         interleaved: pairs are neighbours ``(2 i, 2 i + 1)``; else ``(i, i + rotary / 2)``.
         first: features before the rotated ones, which are kept.
-        full_table: a row of a table has `rotary` columns, one for each feature, instead of one for each pair.
+        full_table: a row of a table has `rotary` columns, one for each feature in the order of the features, instead of
+            one for each pair.
     """
 
     dim: int

@@ -68,11 +68,14 @@ class Angles:
     def of(self, position: Any, unit: Unit) -> tuple[Any, Any, Any, Any]:
         """``(cos, sin)`` of the first and of the second features of the unit's pairs, as f32 vectors."""
         r = self._rotation
-        at = position * r.columns + unit.pair
-        cos, sin = (t.load(at, r.vec).to(fx.Float32) for t in self._tables)
+        row = position * r.columns
         if not r.full_table:
+            cos, sin = (t.load(row + unit.pair, r.vec).to(fx.Float32) for t in self._tables)
             return cos, sin, cos, sin
-        return (cos, sin, *(t.load(at + r.half, r.vec).to(fx.Float32) for t in self._tables))
+        first, second = (2 * unit.pair, 2 * unit.pair + r.vec) if r.interleaved else (unit.pair, unit.pair + r.half)
+        (cos, cos2), (sin, sin2) = (_pairs(r, *(t.load(row + at, r.vec).to(fx.Float32) for at in (first, second)))
+                                    for t in self._tables)
+        return cos, sin, cos2, sin2
 
 
 def _pairs(rotation: Rotation, a: Any, b: Any) -> tuple[Any, Any]:

@@ -15,7 +15,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig
-from ..host.dense import require_dense
+from ..host.dense import require_dense, require_held
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.mathx import LOG2E, exp2
 from ..parts.reduce import Lds, add, fmax, reduce_rows
@@ -101,6 +101,12 @@ def _columns(n: Any, where: str) -> int:
     return n
 
 
+def _require_matrices(tensors: dict[str, Any], m: Any, n: int, dtype: str) -> None:
+    """From a jit function: a call is refused of tensors with gaps, or with less than m rows."""
+    require_dense(tensors)
+    require_held(tensors, tensors, fx.Int64(m) * n, FLOATS[dtype])
+
+
 @builder
 def build_softmax_module(M: Any, N: int, dtype_str: str = "f32", *, target: Target):  # noqa: N803 - the specified names
     """Launcher ``launch(A, C, m_in, stream=None)`` of ``C = softmax(A)`` over rows of N elements.
@@ -121,7 +127,7 @@ def build_softmax_module(M: Any, N: int, dtype_str: str = "f32", *, target: Targ
     @flyc.jit
     def softmax(A, C, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
-        require_dense({"A": A, "C": C})
+        _require_matrices({"A": A, "C": C}, m_in, n, dtype)
         launch_rows(lambda: _softmax_kernel(A, C, m_in, config), m_in, config.plan.rows, config.threads, stream)
 
     return softmax
@@ -157,7 +163,7 @@ def build_softmax_bwd_module(N: int, dtype_str: str = "f32", *, target: Target):
     @flyc.jit
     def softmax_bwd(dY, Y, dX, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):  # noqa: N803
         target.require_traced()
-        require_dense({"dY": dY, "Y": Y, "dX": dX})
+        _require_matrices({"dY": dY, "Y": Y, "dX": dX}, m_in, n, dtype)
         launch_rows(lambda: _softmax_bwd_kernel(dY, Y, dX, m_in, config), m_in, config.plan.rows, config.threads,
                     stream)
 
