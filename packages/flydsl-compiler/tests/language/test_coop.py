@@ -40,6 +40,19 @@ def test_wave_scan_with_aggregate(run: Any) -> None:
     np.testing.assert_array_equal(run(body, x=x), (c * 10000 + (c - rows) * 100 + c[:, -1:]).reshape(-1))
 
 
+@pytest.mark.parametrize(("block", "width"), [(1, None), (16, None), (40, None), (40, 16), (88, None), (88, 32)])
+@pytest.mark.parametrize("op", list(OPS))
+def test_lanes_without_a_thread_do_not_count(run: Any, block: int, width: int | None, op: str) -> None:
+    """Workgroups that end inside of a wave: its last group of lanes has what its threads have."""
+    x, size = _values(block), width or WAVE
+    groups = [x[k : k + size] for k in range(0, block, size)]
+    total = np.concatenate([np.full(len(g), OPS[op].reduce(g)) for g in groups])
+    call = f"(X[t], fx.ReductionOp.{op}, width={width})"
+    np.testing.assert_array_equal(run(f"Y[t] = fx.coop.warp_reduce{call}", x=x, block=block), total)
+    body = f"i, e, a = fx.coop.warp_scan_with_aggregate{call}\nY[t] = a"
+    np.testing.assert_array_equal(run(body, x=x, block=block), total)
+
+
 @pytest.mark.parametrize("block", [64, 96, 256])
 @pytest.mark.parametrize("algorithm", ["WARP_REDUCTIONS", "RAKING"])
 @pytest.mark.parametrize("op", ["ADD", "MIN"])

@@ -1,16 +1,19 @@
 """Cooperative reductions and scans of a wave and of a workgroup.
 
 Wave functions combine the values of the `width` lanes (default: the whole wave) that a lane belongs to; every
-lane must take part. Block classes combine all threads of a workgroup through LDS; the thread's position is its
+lane must take part. Lanes without a thread, past the end of a workgroup of known size, count as the identity. Block
+classes combine all threads of a workgroup through LDS; the thread's position is its
 linear index (x fastest). ``op`` is a `ReductionOp`; float MAX and MIN follow `Vector.reduce`.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from enum import IntEnum
 from typing import Any
 
+from flydsl.tracing.ambient import tracing_option
 from flydsl.tracing.lazy import LazyModule
 from flydsl.tracing.locations import dsl_loc_tracing
 
@@ -92,15 +95,46 @@ def _typed(value: Any) -> Any:
     return value if isinstance(value, Vector) else as_numeric(value)
 
 
+def _linear_thread() -> Any:
+    tx, ty, tz = gpu.thread_idx
+    x, y, _ = gpu.known_block_size()
+    index = tx
+    if y > 1 or gpu.known_block_size()[2] > 1:
+        index = tx + (ty + tz * y) * x
+    return index
+
+
+def _live(size: int) -> Any:
+    """Threads from the first of this lane's group of `size` lanes on, or None where every group is whole."""
+    known = tracing_option("known_block_size")
+    threads = math.prod(int(n) for n in known) if known else 0
+    if threads % size == 0:  # of a size that only run time knows, waves count as whole
+        return None
+    return threads - _linear_thread() // size * size
+
+
+def _of_lane(v: Any, index: Any, size: int) -> Any:
+    """The value of one lane of each group; a shuffle counts lanes from the first of the wave."""
+    return gpu.shuffle_idx(v, gpu.lane_id() // size * size + index, size)
+
+
 @dsl_loc_tracing
 def warp_reduce(v: Any, op: Any, *, width: int | None = None) -> Any:
     """Combination over the `width` lanes; every lane has it."""
     v, size = _typed(v), _width(width)
-    step = size // 2
+    live, step = _live(size), size // 2
+    if live is None:
+        while step:
+            v = combine(op, v, gpu.shuffle_xor(v, step, size))
+            step //= 2
+        return v
+    # Lanes that do not exist give undefined values to a shuffle: what was read from them is left out.
+    lane = gpu.lane_id() % size
     while step:
-        v = combine(op, v, gpu.shuffle_xor(v, step, size))
+        other = gpu.shuffle_down(v, step, size)
+        v = (lane + step < live).select(combine(op, v, other), v)
         step //= 2
-    return v
+    return _of_lane(v, 0, size)
 
 
 def _inclusive(v: Any, op: Any, size: int) -> Any:
@@ -159,20 +193,13 @@ def warp_scan_with_aggregate(v: Any, op: Any, *, width: int | None = None, init:
     start = _init(init, v)
     inclusive = _inclusive(v, op, size)
     exclusive = _exclusive(inclusive, op, size, start)
-    aggregate = gpu.shuffle_idx(inclusive, size - 1, size)
+    live = _live(size)
+    last = size - 1 if live is None else (live < size).select(live - 1, size - 1)
+    aggregate = _of_lane(inclusive, last, size)
     return (inclusive if start is None else combine(op, inclusive, start)), exclusive, aggregate
 
 
 # --------------------------------------------------------------------------- workgroups
-
-
-def _linear_thread() -> Any:
-    tx, ty, tz = gpu.thread_idx
-    x, y, _ = gpu.known_block_size()
-    index = tx
-    if y > 1 or gpu.known_block_size()[2] > 1:
-        index = tx + (ty + tz * y) * x
-    return index
 
 
 def _if(cond: Any, body: Any) -> None:
@@ -256,7 +283,7 @@ class BlockReduce(_Block):
             slots[thread] = v
             parts = cls.block_size
         else:
-            v = _wave_reduce(cls, v, op, thread, wave)
+            v = warp_reduce(v, op)
             _if(thread % wave == 0, lambda: slots.__setitem__(thread // wave, v))
             parts = -(-cls.block_size // wave)
         gpu.barrier()
@@ -265,22 +292,6 @@ class BlockReduce(_Block):
             result = combine(op, result, slots[Int32(i)])
         gpu.barrier()
         return result
-
-
-def _wave_reduce(cls: Any, v: Any, op: Any, thread: Any, wave: int) -> Any:
-    """Wave reduction in which lanes past the block's end count as the identity."""
-    tail = cls._partial_wave(wave)
-    if not tail:
-        return warp_reduce(v, op)
-    # Lanes that do not exist give undefined values to a shuffle: replace what was read from them.
-    lane = thread % wave
-    live = cls.block_size - (thread - lane)
-    step = 1
-    while step < wave:
-        other = gpu.shuffle_down(v, step, wave)
-        v = (lane + step < live).select(combine(op, v, other), v)
-        step *= 2
-    return v
 
 
 class BlockScan(_Block):
