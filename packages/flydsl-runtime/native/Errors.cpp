@@ -14,21 +14,25 @@ namespace flydsl::runtime {
 
 namespace {
 
+nb::object ofPackage(const char *className) {
+  return nb::module_::import_("flydsl.runtime._errors").attr(className);
+}
+
 void setHipError(const char *className, const std::string &message, int code,
                  const std::string &name) {
-  nb::object type = nb::module_::import_("flydsl.runtime._errors").attr(className);
+  nb::object type = ofPackage(className);
   nb::object error = type(nb::str(message.data(), message.size()), code,
                           nb::str(name.data(), name.size()));
   PyErr_SetObject(type.ptr(), error.ptr());
 }
 
-PyObject *planErrorType(PlanFailure::Kind kind) {
+nb::object planErrorType(PlanFailure::Kind kind) {
   switch (kind) {
-  case PlanFailure::Kind::Assertion: return PyExc_AssertionError;
-  case PlanFailure::Kind::Division: return PyExc_ZeroDivisionError;
-  case PlanFailure::Kind::Launch: return PyExc_ValueError;
+  case PlanFailure::Kind::Assertion: return ofPackage("HostAssertionError");
+  case PlanFailure::Kind::Division: return nb::borrow(PyExc_ZeroDivisionError);
+  case PlanFailure::Kind::Launch: return nb::borrow(PyExc_ValueError);
   }
-  return PyExc_RuntimeError;
+  return nb::borrow(PyExc_RuntimeError);
 }
 
 PyObject *builtinType(nb::exception_type type) {
@@ -87,7 +91,7 @@ void setPythonError(std::exception_ptr failure) noexcept {
     } catch (const LibraryError &error) {
       setHipError("HipError", error.what(), 0, "");
     } catch (const PlanFailure &error) {
-      PyErr_SetString(planErrorType(error.kind), error.what());
+      PyErr_SetString(planErrorType(error.kind).ptr(), error.what());
     }
   } catch (nb::python_error &error) {
     error.restore();

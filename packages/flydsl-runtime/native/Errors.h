@@ -9,7 +9,7 @@
 namespace flydsl::runtime {
 
 /// Sets the Python error that stands for \p failure: HipFailure becomes HipError or
-/// SimulatorError, PlanFailure an AssertionError, ZeroDivisionError or ValueError, LibraryError a
+/// SimulatorError, PlanFailure a HostAssertionError, ZeroDivisionError or ValueError, LibraryError a
 /// HipError, a Python error itself. Needs the GIL.
 void setPythonError(std::exception_ptr failure) noexcept;
 

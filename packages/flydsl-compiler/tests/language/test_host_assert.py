@@ -27,7 +27,7 @@ def test_a_condition_of_each_launch():
     assert (out == 128).all()
     for bad in (0, 65):
         out[:] = 0
-        with pytest.raises(AssertionError, match="n must be a multiple of 64"):
+        with pytest.raises(ValueError, match="n must be a multiple of 64"):
             checked(out, bad, 1)
         rt.synchronize()
         assert (out == 1).all()  # the launch before it was made, the one behind it was not
@@ -36,7 +36,7 @@ def test_a_condition_of_each_launch():
 
 
 def test_a_condition_that_is_known():
-    with pytest.raises(AssertionError, match="blocks must be positive"):
+    with pytest.raises(ValueError, match="blocks must be positive"):
         checked(np.zeros(64, np.int32), 64, 0)
 
 

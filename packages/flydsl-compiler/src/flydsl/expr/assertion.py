@@ -15,7 +15,7 @@ __all__ = ["host_assert"]
 
 @dsl_loc_tracing
 def host_assert(condition: Any, message: str) -> None:
-    """From a jit function: a call of it ends with an AssertionError unless ``condition`` is true.
+    """From a jit function: a call of it ends with a HostAssertionError unless ``condition`` is true.
 
     A condition that is known while tracing is checked then; one of run-time numbers (extents, strides, scalars) is
     checked on the host at each launch, in its place among the launches of the function: ::
@@ -27,7 +27,7 @@ def host_assert(condition: Any, message: str) -> None:
         message: text of the error, without a run-time value.
 
     Raises:
-        AssertionError: the condition is known and false.
+        flydsl.runtime.HostAssertionError: the condition is known and false.
         TypeError: the condition is no Boolean.
         RuntimeError: called from a kernel, which cannot end a call.
     """
@@ -35,7 +35,9 @@ def host_assert(condition: Any, message: str) -> None:
         raise RuntimeError("host_assert is checked on the host, by jit functions; a kernel may branch and fx.printf")
     if isinstance(condition, bool):
         if not condition:
-            raise AssertionError(message)
+            from flydsl.runtime import HostAssertionError
+
+            raise HostAssertionError(message)
         return
     value = raw_operand(condition)
     if not isinstance(value, ir.Value) or str(value.type) != "i1":

@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ._devices import Device, current_device, device_count, device_info, set_device, synchronize
-    from ._errors import HipError, PartialWordError, SimulatorError
+    from ._errors import HipError, HostAssertionError, PartialWordError, SimulatorError
     from ._native import Launcher
     from ._provider import kind, library_path, simulator_directory
     from .artifact import Artifact, ArtifactError, load_artifact
@@ -63,6 +63,7 @@ _HOME = {
     "set_device": "_devices",
     "synchronize": "_devices",
     "HipError": "_errors",
+    "HostAssertionError": "_errors",
     "PartialWordError": "_errors",
     "SimulatorError": "_errors",
     "Launcher": "_native",
@@ -133,6 +134,7 @@ __all__ = [
     "Event",
     "Graph",
     "HipError",
+    "HostAssertionError",
     "Launcher",
     "PartialWordError",
     "Profile",

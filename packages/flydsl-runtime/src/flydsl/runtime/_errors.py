@@ -22,6 +22,13 @@ class PartialWordError(ValueError):
     """An array is no multiple of a 32-bit word, as a kernel needs it that was compiled without ``partial_words``."""
 
 
+class HostAssertionError(AssertionError, ValueError):
+    """A call does not meet a condition that its function states (`fx.host_assert`): its arguments do not fit.
+
+    It is a ValueError as well, so that callers who try configurations catch it like one that is refused at once.
+    """
+
+
 # In the first line of a fault: "..., file.py:12, workgroup (0,0,0), ...", or "..., source file.py:12, workgroup ...".
 _PLACE = re.compile(r", ([^\n]+?):(\d+), workgroup \(")
 
