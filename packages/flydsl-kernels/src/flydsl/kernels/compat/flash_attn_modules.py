@@ -112,9 +112,9 @@ def build_flash_attn_dualwave_swp_fp8_module(
                                         cross_seqlen=cross_seqlen)
 
 
-def dualwave_splitk_workspace_elems(batch: int, heads: int, rows: int, splits: int, head_dim: int = 128) -> int:
+def dualwave_splitk_workspace_elems(B: int, H: int, S: int, splits: int, head_dim: int = 128) -> int:  # noqa: N803
     """f32 elements of the workspace that older callers allocate for split keys. It is not used here."""
-    count = batch * splits * heads * rows
+    count = B * splits * H * S
     return count * (head_dim // 2) + 2 * count
 
 

@@ -133,9 +133,9 @@ def build_softmax_module(M: Any, N: int, dtype_str: str = "f32", *, target: Targ
     return softmax
 
 
-def softmax_bwd_buffered_operands(N: int, dtype_str: str) -> int:  # noqa: N803
+def softmax_bwd_buffered_operands(N: int, dtype: str) -> int:  # noqa: N803
     """How many operands of the backward stay in registers at least: 2 (dY and Y), 1 (Y) or 0."""
-    float_dtype(dtype_str, "softmax_bwd_buffered_operands")
+    float_dtype(dtype, "softmax_bwd_buffered_operands")
     return 2 if N <= BOTH_RESIDENT else int(N <= ONE_RESIDENT)
 
 
