@@ -100,7 +100,8 @@ def compile_mixed_moe_gemm1(*, model_dim: int, inter_dim: int, experts: int, top
     require(where, k_batch == 1 or inter_dim_pad == 0, "k_batch > 1 makes all columns (inter_dim_pad)")
     config = _mixed(where, target, a_dtype, b_dtype, (inter_dim_pad, model_dim_pad), True, (model_dim, inter_dim),
                     (tile_m, tile_n, tile_k), out_dtype, doweight_stage1, k_batch=k_batch, act=act, limit=swiglu_limit,
-                    outs=(*FLOATS, "fp4", "fp8"), strips=strips, bias=enable_bias, scale_one=a_scale_one, topk=topk,
+                    outs=(*FLOATS, "fp4", "fp8"), strips=strips, bias=enable_bias, scale_one=a_scale_one,
+                    experts=experts, topk=topk,
                     cache=b_nt, group=xcd_swizzle)
 
     @flyc.jit
@@ -133,7 +134,8 @@ def compile_mixed_moe_gemm2(*, model_dim: int, inter_dim: int, experts: int, top
     """
     config = _mixed("compile_mixed_moe_gemm2", target, a_dtype, b_dtype, (model_dim_pad, inter_dim_pad), False,
                     (model_dim, inter_dim), (tile_m, tile_n, tile_k), out_dtype, doweight_stage2,
-                    accumulate=accumulate, bias=enable_bias, sort_block=sort_block_m, scale_one=a_scale_one, topk=topk,
+                    accumulate=accumulate, bias=enable_bias, sort_block=sort_block_m, scale_one=a_scale_one,
+                    experts=experts, topk=topk,
                     cache=b_nt, group=xcd_swizzle)
 
     @flyc.jit

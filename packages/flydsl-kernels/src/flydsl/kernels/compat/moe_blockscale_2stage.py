@@ -25,7 +25,8 @@ def compile_moe_blockscale_gemm1(*, model_dim: int, inter_dim: int, experts: int
     """:func:`compile_moe_gemm1` of fp8 with scale_x f32[model/128, T] and scale_w f32[E, 2 inter/128, model/128].
     `waves_per_eu` is a hint that is not taken: the registers of the tile say it."""
     config = product_config("compile_moe_blockscale_gemm1", target, BLOCKS, scale_block_k, "scale_block_k", True,
-                            (model_dim, inter_dim), (tile_m, tile_n, tile_k), out_dtype, doweight_stage1, topk=topk)
+                            (model_dim, inter_dim), (tile_m, tile_n, tile_k), out_dtype, doweight_stage1,
+                            experts=experts, topk=topk)
     return launcher(config, "moe_blockscale_gemm1")
 
 
@@ -38,7 +39,7 @@ def compile_moe_blockscale_gemm2(*, model_dim: int, inter_dim: int, experts: int
     hints as of :func:`compile_moe_blockscale_gemm1`."""
     config = product_config("compile_moe_blockscale_gemm2", target, BLOCKS, scale_block_k, "scale_block_k", False,
                             (model_dim, inter_dim), (tile_m, tile_n, tile_k), out_dtype, doweight_stage2,
-                            accumulate=accumulate, topk=topk)
+                            accumulate=accumulate, experts=experts, topk=topk)
     return launcher(config, "moe_blockscale_gemm2")
 
 

@@ -43,7 +43,7 @@ def compile_moe_gemm1(*, model_dim: int, inter_dim: int, experts: int, topk: int
     """
     where = "compile_moe_gemm1"
     config = product_config(where, target, TWO_STAGE, in_dtype, "in_dtype", True, (model_dim, inter_dim),
-                            (tile_m, tile_n, tile_k), out_dtype, doweight_stage1, topk=topk,
+                            (tile_m, tile_n, tile_k), out_dtype, doweight_stage1, experts=experts, topk=topk,
                             **_groups(where, target, in_dtype, group_size, scale_is_bf16))
     return launcher(config, "moe_gemm1")
 
@@ -64,7 +64,8 @@ def compile_moe_gemm2(*, model_dim: int, inter_dim: int, experts: int, topk: int
     """
     where = "compile_moe_gemm2"
     config = product_config(where, target, TWO_STAGE, in_dtype, "in_dtype", False, (model_dim, inter_dim),
-                            (tile_m, tile_n, tile_k), out_dtype, doweight_stage2, accumulate=accumulate, topk=topk,
+                            (tile_m, tile_n, tile_k), out_dtype, doweight_stage2, accumulate=accumulate,
+                            experts=experts, topk=topk,
                             **_groups(where, target, in_dtype, group_size, scale_is_bf16))
     return launcher(config, "moe_gemm2")
 

@@ -50,7 +50,8 @@ def compile_mxscale_moe_gemm1(*, model_dim: int, inter_dim: int, experts: int, t
     if in_dtype not in HALF:
         target.require(where, "gfx1250")
     config = product_config(where, target, MXSCALE, in_dtype, "in_dtype", True, (model_dim, inter_dim),
-                            (tile_m, tile_n, tile_k), out_dtype, doweight_stage1, k_batch=k_batch, act=act, topk=topk)
+                            (tile_m, tile_n, tile_k), out_dtype, doweight_stage1, k_batch=k_batch, act=act,
+                            experts=experts, topk=topk)
     return launcher(config, "mxscale_moe_gemm1")
 
 
@@ -65,7 +66,8 @@ def compile_mxscale_moe_gemm2(*, model_dim: int, inter_dim: int, experts: int, t
     if in_dtype not in HALF:
         target.require(where, "gfx1250")
     config = product_config(where, target, MXSCALE, in_dtype, "in_dtype", False, (model_dim, inter_dim),
-                            (tile_m, tile_n, tile_k), out_dtype, doweight_stage2, accumulate=accumulate, topk=topk)
+                            (tile_m, tile_n, tile_k), out_dtype, doweight_stage2, accumulate=accumulate,
+                            experts=experts, topk=topk)
     return launcher(config, "mxscale_moe_gemm2")
 
 

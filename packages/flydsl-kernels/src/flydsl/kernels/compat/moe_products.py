@@ -56,14 +56,16 @@ def tiled(where: str, target: Target, n: int, k: int, tile: tuple[int, int, int]
 
 def product_config(where: str, target: Target, table: dict[Any, Row], kind: Any, names: str, up: bool,
                    sizes: tuple[int, int], tile: tuple[int, int, int], out_dtype: str, weighted: bool, *,
-                   accumulate: bool = True, k_batch: int = 1, act: str = "silu", limit: float = 0.0, outs: Any = FLOATS,
-                   **options: Any) -> GroupedConfig:
+                   experts: int, topk: int, accumulate: bool = True, k_batch: int = 1, act: str = "silu",
+                   limit: float = 0.0, outs: Any = FLOATS, **options: Any) -> GroupedConfig:
     """The configuration of gate and `up`, or of down, of a row of a table; `sizes` are (model, inter), `names` the
     arguments that `kind` comes from."""
     found = table.get(kind)
     known = ", ".join(" x ".join(k) if isinstance(k, tuple) else str(k) for k in table)
     require(where, found is not None, f"{names} must be one of {known}, got {kind}")
     require(where, OUT.get(out_dtype) in outs, f"out_dtype must be one of {', '.join(outs)}, got {out_dtype!r}")
+    require(where, 1 <= topk <= experts, f"topk must be in 1 .. experts, got topk = {topk}, experts = {experts}")
+    require(where, min(tile) > 0, f"tile_m, tile_n and tile_k must be positive, got {tile}")
     assert found is not None
     (quant, given), (k, n) = found, (sizes if up else sizes[::-1])
     if not up:
@@ -75,7 +77,7 @@ def product_config(where: str, target: Target, table: dict[Any, Row], kind: Any,
     else:
         out = dict(into="slot", gated=True, activation=act, limit=limit or None, weighted=weighted)
     given = {"source": "token", **given, **out}
-    return tiled(where, target, n, k, tile, quant, out_dtype, **given, **options)
+    return tiled(where, target, n, k, tile, quant, out_dtype, topk=topk, **given, **options)
 
 
 def launch_product(config: GroupedConfig, out: Any, operands: tuple[Any, ...], tokens: Any, size_expert_ids: Any,
