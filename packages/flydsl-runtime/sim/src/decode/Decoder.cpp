@@ -177,12 +177,11 @@ private:
   /// those of the f32: compilers name the bf16 of 1.0 as the upper half of it. An f16 is no half of an f32, so that
   /// it stays what LLVM says where op_sel_hi asks for one.
   static int64_t mixedConstant(int64_t bits, Num type, bool half) {
-    constexpr int64_t kInvTwoPi = 0x3e22f983; // the only one that a half rounds
     const uint16_t low = static_cast<uint16_t>(bits);
     if ((bits >= -16 && bits <= 64) || (type == Num::Mix && half))
       return bits;
     if (low == (type == Num::Mix ? 0x3118 : 0x3e22))
-      return kInvTwoPi;
+      return 0x3e22f983; // 1/(2 pi), the only one that a half rounds
     return type == Num::Mix ? asBits(halfToFloat(low)) : uint32_t(low) << 16;
   }
 
@@ -194,8 +193,7 @@ private:
       return;
     int64_t mods = raw.imm(modName);
     const bool mixed = type == Num::Mix || type == Num::MixBF;
-    const bool named = raw.length == 8; // and not a literal behind the instruction
-    if (mixed && !r.isReg && named)
+    if (mixed && !r.isReg && raw.length == 8) // a literal would stand behind the instruction
       r.imm = mixedConstant(r.imm, type, mods & kModOpSelHi);
     inst.src[n] = source(r, type, bankOf(*inst.def, n));
     if (r.hi16) {
@@ -203,8 +201,8 @@ private:
       if (type == Num::B32)
         inst.src[n].mods = kHigh16;
     }
-    bool packed = type == Num::PkF16 || type == Num::PkB16 || type == Num::PkBF16 ||
-                  type == Num::PkF32 || type == Num::PkB32 || mixed;
+    bool packed = mixed || type == Num::PkF16 || type == Num::PkB16 || type == Num::PkBF16 ||
+                  type == Num::PkF32 || type == Num::PkB32;
     if (inst.def->flags & kRawMods) {
       inst.negLo |= (mods & kModNeg ? 1 : 0) << n;
       return;

@@ -33,6 +33,13 @@ __all__ = ["build_attention_backward"]
 RUN = 4  # rows that follow each other in the accumulators of all architectures
 
 
+def _held(operand: Any, count: Any, block: Any, mma: Any, thread: Any, config: Any) -> Any:
+    """Rows number `block` of a head's (data, start, stride, columns), in registers as operand B of a thread."""
+    data, start, stride, columns = operand
+    head = head_matrix(data, config.element, start, count, columns, stride)
+    return held_rows(head, columns, block, mma, thread, config)
+
+
 def _shift_of(lse: Any) -> Any:
     """What is subtracted from scores of base 2 of a row: its logarithm; of a row that sees nothing, a low number."""
     with fx.fastmath("nnan"):
@@ -151,12 +158,8 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
         keys = [(K, here.start(here.key, kv_head, sizes.k_batch, sizes.k_row, sizes.k_head), sizes.k_row, D),
                 (V, here.start(here.key, kv_head, sizes.v_batch, sizes.v_row, sizes.v_head), sizes.v_row, DV)]
 
-        def in_registers(data, start, stride, columns):
-            """This workgroup's rows of a head."""
-            head = head_matrix(data, element, start, held, columns, stride)
-            return held_rows(head, columns, block, first, own, config)
-
-        mine = [in_registers(*operand) for operand in (keys if by_keys else queries(own_head))]
+        mine = [_held(operand, held, block, first, own, config)
+                for operand in (keys if by_keys else queries(own_head))]
 
         scores_of, sums_of = first.get_slice(own), second.get_slice(tid)
         scores, products, slopes = [scores_of.make_fragment_C((BN, BM)) for _ in fx.range_constexpr(3)]
@@ -187,7 +190,8 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
 
         own_rows: Any = ((), ())  # shift and delta of each block of rows
         if fx.const_expr(not by_keys):
-            results = in_registers(Out, *here.dense(here.row, own_head, sizes.rows, sizes.heads, DV), DV)
+            o = (Out, *here.dense(here.row, own_head, sizes.rows, sizes.heads, DV), DV)
+            results = _held(o, held, block, first, own, config)
             own_rows = tuple(zip(*[own_row(results, n) for n in range(config.blocks)], strict=True))
 
         def logits_for(head):
