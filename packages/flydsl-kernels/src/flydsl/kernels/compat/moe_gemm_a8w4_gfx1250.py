@@ -13,8 +13,8 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl.kernels.gemm.wmma_config import SLAB, WmmaConfig, wmma_config
-from flydsl.kernels.gemm.wmma_kernel import SCALE_ROWS, cluster_place, wmma_loop
+from flydsl.kernels.gemm.wmma_config import SCALE_ROWS, SLAB, WmmaConfig, wmma_config
+from flydsl.kernels.gemm.wmma_kernel import cluster_place, wmma_loop
 from flydsl.kernels.host.config import require
 from flydsl.kernels.moe.finish import activate
 from flydsl.kernels.parts.index import compute_mcast_masks, div, mod

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -13,18 +12,17 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
-from ..host.dense import require_dense, require_held
+from ..host.dense import Extent, require_operands
 from ..host.dtypes import FLOATS, element_of
 from ..parts.epilogue import TilePlace
 from ..parts.grid import block_of
 from ..parts.index import align_up, cdiv, div, mod
 from ..parts.lane import Lane
 from ..parts.matrix import MatrixOp
-from ..parts.memory import pointer
 from ..parts.reduce import Lds
 from ..parts.tile import CHUNK_BYTES
 
-__all__ = ["FLOAT_NAMES", "SCALE_BLOCK", "LARGE_TILE", "GemmConfig", "eight_waves", "require_operands", "run"]
+__all__ = ["FLOAT_NAMES", "SCALE_BLOCK", "LARGE_TILE", "GemmConfig", "eight_waves", "run"]
 
 SCALE_BLOCK = 128  # k, and columns, of one scale
 LARGE_TILE = 128 * 256  # elements of C, from which eight waves of gfx950 can be better than four
@@ -142,6 +140,27 @@ class GemmConfig(KernelConfig):
                           self.group, self.target.xcds)
         return bx * self.tile_m, by * self.tile_n
 
+    # ---------------------------------------------------------------- operands in memory
+
+    @property
+    def stored(self) -> tuple[Any, Any]:
+        """Element classes of A and B."""
+        element = element_of(self.op.dtype, self.target)
+        return element, element
+
+    @property
+    def row_scales(self) -> bool:
+        """Whether there is an f32 scale for each row of A and of B."""
+        return False
+
+    def extents(self, m: Any) -> dict[str, Extent]:
+        """What the product of m rows takes of the operands that the kernel reads and writes at their addresses."""
+        m, (a, b) = fx.Int64(m), self.stored
+        found = {"a": Extent(m * self.k, a), "b": Extent(self.n * self.k, b), "c": Extent(m * self.n, self.out)}
+        if self.row_scales:
+            found.update(scale_a=Extent(m, fx.Float32), scale_b=Extent(self.n, fx.Float32))
+        return found
+
     # ---------------------------------------------------------------- rows of A
 
     def stored_rows(self, row_bytes: int) -> int:
@@ -242,31 +261,14 @@ def eight_waves(config: Config, large: int) -> Config:
     return eight if fits and config.tile_m * config.tile_n >= large else config
 
 
-def require_operands(tensors: Mapping[str, Any], m: Any, config: GemmConfig, dtype: str, b_bytes: int | None = None,
-                     scales: tuple[Any, Any] | None = None) -> None:
-    """From a jit function: a call is refused whose operands have gaps, are floats of another type than `dtype`, or hold
-    less than the product of m rows takes.
-
-    Args:
-        b_bytes: of B, if it has other elements than A.
-        scales: how many f32 scale_a and scale_b hold.
-    """
-    require_dense({name: tensors[name] for name in config.operands if name in tensors})
-    stored = element_of(dtype, config.target)
-    for name in ("a", "b"):
-        pointer(tensors[name], stored)
-    require_held(tensors, ("a",), fx.Int64(m) * config.k, stored)
-    require_held(tensors, ("b",), b_bytes or config.n * config.k, fx.Int8 if b_bytes else stored)
-    require_held(tensors, ("c",), fx.Int64(m) * config.n, config.out)
-    if scales is not None:
-        for name, count in zip(("scale_a", "scale_b"), scales, strict=True):
-            require_held(tensors, (name,), count, fx.Float32)
-
-
 @flyc.jit
-def run(kernel, tensors, m, config, stream):
-    """From a jit function: launch ``kernel(tensors, m, config)`` for the tiles of m rows, if there are any."""
+def run(kernel, tensors, m, config, stream, before=None):
+    """From a jit function: launch ``kernel(tensors, m, config)`` for the tiles of m rows, if there are any, after what
+    ``before(tensors, m, config, stream)`` launches. A call is refused whose operands do not fit."""
     config.target.require_traced()
+    require_operands(tensors, config.extents(m))
+    if fx.const_expr(before is not None):
+        before(tensors, m, config, stream)
     if m > 0:
         kernel(tensors, m, config, value_attrs=config.hints).launch(
             grid=config.grid(m), block=config.threads, stream=stream, cluster=config.cluster)

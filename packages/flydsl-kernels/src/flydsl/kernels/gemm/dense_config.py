@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
+import flydsl.expr as fx
+
 from ..host.config import require
+from ..host.dense import Extent
 from ..parts.cshuffle import ShufflePlan
 from ..parts.index import div, mod
 from ..parts.lane import Lane
@@ -58,6 +61,18 @@ class DenseConfig(GemmConfig):
     @property
     def op(self) -> MatrixOp:
         return matrix_op(self.target, self.dtype, self.dtype == "fp8")
+
+    @property
+    def row_scales(self) -> bool:
+        return self.dtype == "fp8"
+
+    def extents(self, m: Any) -> dict[str, Extent]:
+        found = super().extents(m)
+        if self.bias:
+            found["bias"] = Extent(self.n)
+        if self.split_k > 1 and not self.atomic:
+            found["workspace"] = Extent(fx.Int64(m) * (self.n * self.split_k), fx.Float32)
+        return found
 
     @property
     def waves(self) -> int:
