@@ -12,7 +12,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
-from ..host.dense import Extent, require_operands
+from ..host.dense import Extent, require_operands, rows_extent
 from ..host.dtypes import FLOATS, element_of
 from ..parts.epilogue import TilePlace
 from ..parts.grid import block_of
@@ -149,14 +149,30 @@ class GemmConfig(KernelConfig):
         return element, element
 
     @property
+    def a_stride(self) -> int:
+        """Elements from a row of A to the next."""
+        return self.k
+
+    @property
+    def b_stride(self) -> int:
+        """The same of B, where it has rows."""
+        return self.k
+
+    @property
+    def c_stride(self) -> int:
+        """And of C."""
+        return self.n
+
+    @property
     def row_scales(self) -> bool:
         """Whether there is an f32 scale for each row of A and of B."""
         return False
 
     def extents(self, m: Any) -> dict[str, Extent]:
         """What the product of m rows takes of the operands that the kernel reads and writes at their addresses."""
-        m, (a, b) = fx.Int64(m), self.stored
-        found = {"a": Extent(m * self.k, a), "b": Extent(self.n * self.k, b), "c": Extent(m * self.n, self.out)}
+        a, b = self.stored
+        found = {"a": rows_extent(m, self.a_stride, self.k, a), "b": rows_extent(self.n, self.b_stride, self.k, b),
+                 "c": rows_extent(m, self.c_stride, self.n, self.out)}
         if self.row_scales:
             found.update(scale_a=Extent(m, fx.Float32), scale_b=Extent(self.n, fx.Float32))
         return found
@@ -206,11 +222,6 @@ class GemmConfig(KernelConfig):
         """First column of C of which it has them, in each of the 16-column tiles; the tile begins with `column`."""
         first = column + self.wave_place(lane)[1]
         return [first + (ni * 16 + lane.group * self.op.acc_len) for ni in range(self.n_repeat)]
-
-    @property
-    def c_stride(self) -> int:
-        """Elements from a row of C to the next."""
-        return self.n
 
     def place(self, m: Any, row: Any, column: Any, lane: Lane) -> TilePlace:
         """Where a lane's accumulators belong in C, of the tile from `row` and `column` on."""

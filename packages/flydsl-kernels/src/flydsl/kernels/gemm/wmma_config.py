@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import flydsl.expr as fx
 
-from ..host.dense import Extent, rows_extent
+from ..host.dense import Extent
 from ..parts.index import cdiv
 from ..parts.matrix import FORMATS, MICRO_GROUP, MICRO_K, MatrixOp, matrix_op, microscaled_op
 from ..parts.products import part_rows
@@ -108,12 +108,16 @@ class WmmaConfig(GemmConfig):
     @property
     def a_row_bytes(self) -> int:
         """Bytes from a row of A to the next."""
-        return (self.lda or self.k) * self.step_bytes[0] // self.step
+        return self.a_stride * self.step_bytes[0] // self.step
 
     @property
     def b_row_bytes(self) -> int:
         """Bytes from a row of the tile of B to the next, in memory."""
         return self.k // self.step * self.step_bytes[1] * (SLAB if self.shuffled else 1)
+
+    @property
+    def a_stride(self) -> int:
+        return self.lda or self.k
 
     @property
     def c_stride(self) -> int:
@@ -128,8 +132,7 @@ class WmmaConfig(GemmConfig):
         return self.scales == "rows"
 
     def extents(self, m: Any) -> dict[str, Extent]:
-        found = {**super().extents(m), "a": rows_extent(m, self.lda or self.k, self.k, self.stored[0]),
-                 "c": rows_extent(m, self.c_stride, self.n, self.out)}
+        found = super().extents(m)
         if self.scales == "mx":
             groups = self.k // MICRO_GROUP * SCALE_ROWS  # bytes of 32 rows
             found.update(scale_a=Extent(fx.ceildiv(fx.Int64(m), SCALE_ROWS) * groups, fx.Uint8),
