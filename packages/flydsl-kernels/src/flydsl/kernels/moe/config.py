@@ -180,14 +180,13 @@ class GroupedConfig(KernelConfig):
         return microscaled_op(self.target, kind.a or "", kind.b or kind.a or "")
 
     def extents(self, tokens: Any, sorted_rows: Any) -> dict[str, Extent]:
-        """What a launch takes of its operands. Of sorted rows only the kind is known, since the last block may end
-        behind them, and of experts that there are some."""
+        """What a launch takes of its operands. Only the kind is known of sorted rows, since the last block may end behind
+        them, and of weights, of which there are none where no expert is."""
         kind, blocks = self.format.a or self.dtype, fx.ceildiv(sorted_rows, self.sort_block or self.block_m)
         slots = {"token": 1, "slot": self.topk, "slots": self.topk}
         x, w = (MICROFORMATS["fp4"].element if name == "fp4" else element_of(BYTES.get(name, name), self.target)
                 for name in (kind, self.format.b or kind))
-        found = {"x": Extent(fx.Int64(tokens) * (slots.get(self.source, 0) * self.k), x),
-                 "w": Extent(self.n * self.streams * self.k * self.format.bits_b // w.width, w)}
+        found = {"x": Extent(fx.Int64(tokens) * (slots.get(self.source, 0) * self.k), x), "w": Extent(0, w)}
         if not self.micro_out and self.into != "place":
             found["out"] = Extent(fx.Int64(tokens) * (slots.get(self.into, 0) * self.n), self.element)
         if self.routed:
