@@ -180,8 +180,8 @@ class GroupedConfig(KernelConfig):
         return microscaled_op(self.target, kind.a or "", kind.b or kind.a or "")
 
     def extents(self, tokens: Any, sorted_rows: Any) -> dict[str, Extent]:
-        """What a launch takes of its operands. Only the kind is known of sorted rows, since the last block may end behind
-        them, and of weights, of which there are none where no expert is."""
+        """What a launch takes of its operands. Only the kind is known of sorted rows, since the last block may end
+        behind them, and of weights, of which there are none where no expert is."""
         kind, blocks = self.format.a or self.dtype, fx.ceildiv(sorted_rows, self.sort_block or self.block_m)
         slots = {"token": 1, "slot": self.topk, "slots": self.topk}
         x, w = (MICROFORMATS["fp4"].element if name == "fp4" else element_of(BYTES.get(name, name), self.target)
