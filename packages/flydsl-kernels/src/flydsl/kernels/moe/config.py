@@ -7,6 +7,7 @@ from typing import Any
 
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS
+from ..parts.epilogue import GATED
 from ..parts.index import align_up, cdiv, div, mod
 from ..parts.matrix import MatrixOp, matrix_op, microscaled_op
 from ..parts.memory import WORDS
@@ -16,8 +17,7 @@ from ..target import Target
 __all__ = ["ARCHS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "is_wide"]
 
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
-ACTIVATIONS = ("none", "silu", "gelu", "swiglu", "situ")
-SWIGLU_LIMIT = 7.0
+ACTIVATIONS = ("none", *GATED)
 WAVES = 4
 BLOCKS = (16, 32, 64, 128)
 
