@@ -11,16 +11,36 @@ from ..parts.index import cdiv
 from ..target import Target
 from .config import BLOCKS, FEW, FORMATS, PUBLIC, SCALE_ROWS, WAVES, WORD_K
 
-__all__ = ["TUNING", "expert_tiles", "is_fused", "most_rows", "pick_block", "tile_columns"]
+__all__ = ["TUNING", "Tiles", "expert_tiles", "filling_block", "is_fused", "most_rows", "pick_block", "tile_columns",
+           "tiles_of_block"]
 
 EXPERTS, TOPK = 8, 2  # of the mixtures that a search runs
+Tiles = tuple[int, dict[str, Any], dict[str, Any]]  # rows of a block, tiles of up and down
 PARTS = ("up_", "down_")  # before the names of the tile of each product
+MOST_ON_AVERAGE = {16: 12}  # rows of an expert for a block, where these are fewer than it has
 STEP = 2.0**-5  # of the largest result: what a step of a few rows' values makes of it
 
 
 def pick_block(rows: int, experts: int) -> int:
-    """Rows of a block for the rows that experts have on average."""
-    return next((b for b in BLOCKS[:-1] if rows <= b * experts), BLOCKS[-1])
+    """Rows of a block for the rows that experts have on average.
+
+    Numbers of rows scatter about it: were there 16 on average, every other expert would have a second block of 16, for
+    which its weights are read again.
+    """
+    return next((b for b in BLOCKS[:-1] if rows <= MOST_ON_AVERAGE.get(b, b) * experts), BLOCKS[-1])
+
+
+def filling_block(target: Target, quant: str, block: int, rows: int, inter: int) -> int:
+    """`block` rows, or fewer where workgroups with as many would leave compute units idle: of the first product there
+    must be one for each with 128 rows, for every other one with 64 (they are as wide again). Where weights are
+    converted for each block, and where 32 rows have no way of their own to registers, blocks stay at 64."""
+    least = 16 * FEW if target.matrix == "mfma" and FORMATS[quant].scales != "groups" else 64
+    while block > least:
+        across = cdiv(inter, _columns(target, quant, block, True))
+        if rows * across * BLOCKS[-1] >= target.compute_units * block * block:
+            break
+        block //= 2
+    return block
 
 
 def crowded(target: Target, quant: str) -> bool:
@@ -105,8 +125,7 @@ def _columns(target: Target, quant: str, block: int, gated: bool) -> int:
     return max(columns, 2 * 16 * WAVES) if gated and is_fused(target, quant) else columns
 
 
-def expert_tiles(target: Target, quant: str, rows: int, experts: int, model: int,
-                 inter: int) -> tuple[int, dict[str, Any], dict[str, Any]]:
+def expert_tiles(target: Target, quant: str, rows: int, experts: int, model: int, inter: int) -> Tiles:
     """Rows of a block of sorting, and the tiles of both products as of :func:`tile_of`.
 
     Args:
@@ -119,7 +138,12 @@ def expert_tiles(target: Target, quant: str, rows: int, experts: int, model: int
         return found["block_m"], up, down
     block = pick_block(rows, experts)
     block = max(block, SCALE_ROWS) if is_fused(target, quant) else block
-    block = min(block, most_rows(target, quant))
+    block = filling_block(target, quant, min(block, most_rows(target, quant)), rows, inter)
+    return tiles_of_block(target, quant, block, model, inter)
+
+
+def tiles_of_block(target: Target, quant: str, block: int, model: int, inter: int) -> Tiles:
+    """Those of blocks of `block` rows."""
     up, down = (tile_of(target, quant, block, _columns(target, quant, block, gated), k)
                 for gated, k in ((True, model), (False, inter)))
     return block, up, down
