@@ -224,7 +224,7 @@ def test_int4_times_a_scale_is_rounded_once(quant, scale):
 
 
 @pytest.mark.parametrize(("quant", "shape"), [*zip(QUANTS, 4 * FEW, strict=True), ("mxfp4", FEW[1]), *(
-    (quant, TWO_TILES) for quant in ("fp8", "fp8_block", "int4 groups"))], ids=str)
+    (quant, TWO_TILES) for quant in ("fp8", "fp8_block", "int4 groups", "a16w4"))], ids=str)
 def test_waves_share_the_k_of_few_rows(quant, shape):
     scaled_only(quant)
     x, w1, w2, weights, ids, s1, s2, values = draw(quant, *shape)

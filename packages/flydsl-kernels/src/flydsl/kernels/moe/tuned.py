@@ -17,17 +17,19 @@ __all__ = ["TUNING", "Tiles", "expert_tiles", "filling_block", "is_fused", "most
 EXPERTS, TOPK = 8, 2  # of the mixtures that a search runs
 Tiles = tuple[int, dict[str, Any], dict[str, Any]]  # rows of a block, tiles of up and down
 PARTS = ("up_", "down_")  # before the names of the tile of each product
-MOST_ON_AVERAGE = {16: 12}  # rows of an expert for a block, where these are fewer than it has
+SCATTERED = 12  # rows on average, of which few experts have more than the smallest block
 STEP = 2.0**-5  # of the largest result: what a step of a few rows' values makes of it
 
 
 def pick_block(rows: int, experts: int) -> int:
     """Rows of a block for the rows that experts have on average.
 
-    Numbers of rows scatter about it: were there 16 on average, every other expert would have a second block of 16, for
+    Those of several scatter about it: were there 16 on average, every other one would have a second block of 16, for
     which its weights are read again.
     """
-    return next((b for b in BLOCKS[:-1] if rows <= MOST_ON_AVERAGE.get(b, b) * experts), BLOCKS[-1])
+    if rows <= (BLOCKS[0] if experts == 1 else SCATTERED) * experts:
+        return BLOCKS[0]
+    return next((b for b in BLOCKS[1:-1] if rows <= b * experts), BLOCKS[-1])
 
 
 def filling_block(target: Target, quant: str, block: int, rows: int, inter: int) -> int:
@@ -78,7 +80,10 @@ def tile_of(target: Target, quant: str, block: int, columns: int, k: int) -> dic
     other padding than for one."""
     # On gfx120 workgroups of any size keep the memory busy; rows of two tiles would then only be read more often.
     if block <= 16 * (1 if target.arch == "gfx120" else FEW):
-        least = min(columns, 128 if FORMATS[quant].scales == "micro" else 64)
+        kind = FORMATS[quant]
+        # Two tiles of 16-bit rows are more to load than what fp4 columns are to load and, in an instruction, convert.
+        wide = block > 16 and kind.scales == "groups" and kind.b == "fp4" and target.converts_fp4
+        least = min(columns, 128 if kind.scales == "micro" or wide else 64)
         for waves in (4, 2):
             if shared := shared_tile(target, quant, block, least // waves, k, waves):
                 return shared
