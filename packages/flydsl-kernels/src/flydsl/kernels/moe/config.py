@@ -10,6 +10,7 @@ import flydsl.expr as fx
 from ..host.config import KernelConfig, require
 from ..host.dense import Extent
 from ..host.dtypes import FLOATS, element_of
+from ..parts.epilogue import GATED
 from ..parts.index import align_up, cdiv, div, mod
 from ..parts.matrix import FORMATS as MICROFORMATS
 from ..parts.matrix import MatrixOp, matrix_op, microscaled_op
@@ -20,8 +21,7 @@ from ..target import Target
 __all__ = ["ARCHS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "is_wide"]
 
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
-ACTIVATIONS = ("none", "silu", "gelu", "swiglu", "situ")
-SWIGLU_LIMIT = 7.0
+ACTIVATIONS = ("none", *GATED)
 WAVES = 4
 BLOCKS = (16, 32, 64, 128)
 

@@ -24,7 +24,7 @@ from ..parts.indices import uniform
 from ..parts.lane import lane_of
 from ..parts.mainloop import MainLoop, Staged
 from ..parts.memory import WORDS, pointer
-from ..parts.operand import Rows
+from ..parts.operand import Rows, WideRows
 from ..parts.products import TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
@@ -32,7 +32,7 @@ from .config import FEW, GroupedConfig
 from .finish import TileColumns, finish
 from .rows import TileRows
 from .scales import BlockScales, microscales
-from .sources import DirectRows, Weights, WideRows, wave_k
+from .sources import DirectRows, Weights, wave_k
 
 __all__ = ["compute_tile", "grouped_kernel", "launch_grouped"]
 
@@ -52,10 +52,9 @@ def lds_of(config: GroupedConfig, memory: Lds) -> list[Any]:
 
 def staged_rows(rows: TileRows, stages: list[Any]) -> Rows:
     """The rows of x, which come to LDS by way of registers."""
-    tensors, config = rows.tensors, rows.config
-    if config.wide:
-        return WideRows(tensors["x"], stages, rows)
-    return Rows(tensors["x"], config.a_tile, stages, rows.lane, rows_total=rows.of_x,
+    config = rows.config
+    kind = WideRows if config.wide else Rows
+    return kind(rows.tensors["x"], config.a_tile, stages, rows.lane, rows_total=rows.of_x,
                 row_bytes=config.a_row_words * 4, row_of=rows.source, ragged=config.ragged,
                 place=lambda place: config.chunk_at(place) * WORDS)
 
