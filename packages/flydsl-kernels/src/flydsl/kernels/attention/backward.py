@@ -269,7 +269,7 @@ def build_attention_backward(d: int, dv: int, dtype: str = "bf16", *, target: Ta
     the options do not name are None.
 
     Args:
-        d, dv, dtype, options: of :class:`AttentionConfig`, and `short` of :func:`choose_backward`.
+        d, dv, dtype, options: of :class:`BackwardConfig`, and `short` of :func:`choose_backward`.
 
     Raises:
         ValueError: there is no such kernel on the target.

@@ -15,7 +15,7 @@ import flydsl.expr as fx
 
 from ..parts.indices import any_lane, rarely
 from ..parts.mathx import exp2, tanh
-from .config import AttentionConfig
+from .config import AttentionConfig, ForwardConfig
 from .weave import Work
 
 __all__ = ["LOWEST", "Band", "Logits", "Softmax", "lanes_of", "place", "total_of"]
@@ -75,7 +75,7 @@ class Logits:
         by_keys: what the band calls rows are keys, and the other way round.
     """
 
-    config: AttentionConfig
+    config: ForwardConfig
     band: Band
     scale: Any
     cap: Any = None

@@ -57,10 +57,10 @@ class Scales:
         """Scores or weights of a tile that begins with token `first`, times the scales of their tokens."""
         if self.kind != "token":
             return values
-        held, blocks = self.config.value_rows, self.config.blocks
+        held, blocks = self.config.value_rows, self.config.keys // BLOCK
         start = self.tokens.block(first)
         factors = [start(n, self.key + r).load() for n in range(blocks) for r in range(held)]
-        return values * fx.Vector.from_elements(factors * self.config.tiles, fx.Float32)
+        return values * fx.Vector.from_elements(factors * self.config.blocks, fx.Float32)
 
 
 @fx.struct
@@ -128,7 +128,7 @@ class Share:
 
 def caches(tensors: dict[str, Any], sizes: Any, config: PagedConfig, share: Share, head: Any) -> tuple[Pages, Pages]:
     """Keys and values of a head."""
-    each = WORD // config.cache_element.width
+    each = WORD // config.stored_element.width
     found = []
     for name, size, unit in (("k_cache", sizes.keys, 0), ("v_cache", sizes.values, config.value_unit)):
         given = (pointer(tensors[name], fx.Int32) + fx.Int64(head) * div(size.head, each), share.table, config.page,
@@ -140,15 +140,15 @@ def caches(tensors: dict[str, Any], sizes: Any, config: PagedConfig, share: Shar
 @flyc.jit
 def attend(tensors, sizes, config, share, results, wave, lane):
     """The work of a workgroup: its share of a context, for the rows of the place of its results."""
-    place, rows = results.place, config.tiles * BLOCK
-    first, second = config.products(config.dim)
-    step = config.waves * config.tokens
-    start = share.begin + wave * config.tokens
+    place, rows = results.place, config.wave_rows
+    first, second = config.tiled_mma(False, 1), config.tiled_mma(True, 1)
+    step = config.waves * config.keys
+    start = share.begin + wave * config.keys
     keys, values = caches(tensors, sizes, config, share, place.head)
     q = Operand(config, first, "B", config.element, rows, config.dim, lane)
-    k = Operand(config, first, "A", config.cache_element, config.tokens, config.dim, lane)
-    v = (ColumnValues(config, second, config.cache_element, config.dim, lane, sizes.values.token) if config.value_unit
-         else Values(config, second, config.cache_element, config.dim, lane))
+    k = Operand(config, first, "A", config.stored_element, config.keys, config.dim, lane)
+    v = (ColumnValues(config, second, config.stored_element, config.dim, lane, sizes.values.token) if config.value_unit
+         else Values(config, second, config.stored_element, config.dim, lane))
     k_scales, v_scales = [
         Scales(config, kind, tensors[name], keys, sizes.heads // config.group, place.head, v.row)
         for kind, name in ((config.key_scales, "k_scale"), (config.value_scales, "v_scale"))]
@@ -157,7 +157,7 @@ def attend(tensors, sizes, config, share, results, wave, lane):
     scores, sums = softmax.scores, second.get_slice(lane).make_fragment_C((config.dim, rows))
     sums.fill(0.0)
     queries, row_words = pointer(tensors["q"], fx.Int32), config.dim * config.element.width // WORD
-    last_row = config.rows - 1 - place.first
+    last_row = config.head_rows - 1 - place.first
 
     def feature(column):
         return div(column, config.key_unit) * sizes.keys.unit + mod(column, config.key_unit)
@@ -202,10 +202,10 @@ def paged_kernel(tensors, sizes, config: fx.Constexpr):
     """Workgroup (key head x row block, sequence, part)."""
     lane, wave = fx.thread_idx.x % config.target.wave, fx.wave_index()
     which, sequence, part = fx.block_idx
-    head, rows = which // config.row_blocks, config.tiles * BLOCK
+    head, rows = which // config.row_blocks, config.wave_rows
     place = Place(config, which % config.row_blocks * rows, sequence, head, sizes.heads, part, sizes.parts)
 
     table, context = context_of(tensors, sequence, sizes, config.page, config.lists)
-    oldest = fx.max(context - config.queries - sizes.reach, 0) if config.window else 0
-    share = Share.of(table, context, config.waves * config.tokens, part, sizes.parts, oldest)
+    oldest = fx.max(context - config.queries - sizes.reach, 0) if config.left else 0
+    share = Share.of(table, context, config.waves * config.keys, part, sizes.parts, oldest)
     attend(tensors, sizes, config, share, Results(tensors, place, config.dim, config.split), wave, lane)

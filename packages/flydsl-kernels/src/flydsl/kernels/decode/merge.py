@@ -20,7 +20,7 @@ from ..parts.index import div, mod
 from ..parts.mathx import LN2, LOG2E, exp2
 from ..parts.memory import lds_read, lds_write, pointer
 from ..parts.reduce import Lds
-from .config import BLOCK, AttentionConfig, PagedConfig
+from .config import BLOCK, DecodeConfig, PagedConfig
 
 __all__ = ["Place", "Results", "merge_waves"]
 
@@ -36,7 +36,7 @@ class Place:
         token: row [batch * tokens] of the sequence's first token, if not that of all sequences alike.
     """
 
-    config: AttentionConfig
+    config: DecodeConfig
     first: Any
     sequence: Any
     head: Any
@@ -54,7 +54,7 @@ class Place:
         return div(self.first + row, self.config.group)
 
     def exists(self, row: Any) -> Any:
-        return self.first + row < self.config.rows
+        return self.first + row < self.config.head_rows
 
     def line(self, row: Any) -> Any:
         """Row of q and of the result [batch * tokens * heads]."""
@@ -112,17 +112,17 @@ def _store(cut, parts, part, out, whole, values):
 def _weights(largest, total, tensors, place, lds, lane, wave):
     """For each tile of 16 rows: what this wave's sums are multiplied by, and lse of all waves (of a lane's row)."""
     config, row = place.config, mod(lane, BLOCK)
-    maxima, totals = [lds.array(fx.Float32, config.waves * config.tiles * BLOCK) for _ in range(2)]
-    for n in fx.range_constexpr(config.tiles):
+    maxima, totals = [lds.array(fx.Float32, config.waves * config.wave_rows) for _ in range(2)]
+    for n in fx.range_constexpr(config.blocks):
         if lane < BLOCK:
-            at = (wave * config.tiles + n) * BLOCK + row
+            at = (wave * config.blocks + n) * BLOCK + row
             maxima[at] = largest[n]
             totals[at] = total[n]
     fx.barrier()
     factors = []
     logs = []
-    for n in fx.range_constexpr(config.tiles):
-        places = [(w * config.tiles + n) * BLOCK + row for w in range(config.waves)]
+    for n in fx.range_constexpr(config.blocks):
+        places = [(w * config.blocks + n) * BLOCK + row for w in range(config.waves)]
         top = fx.Float32(LOWEST)
         for at in places:
             top = fx.maxnumf(top, maxima[at])
@@ -168,7 +168,7 @@ def merge_waves(results, tensors, sums, largest, total, lane, wave):
     unit, chunk, held = config.merge_unit, config.value_chunk, config.value_rows
     factors, logs = _weights(largest, total, tensors, place, lds, lane, wave)
     if fx.const_expr(results.logs):
-        for n in fx.range_constexpr(config.tiles):
+        for n in fx.range_constexpr(config.blocks):
             row = n * BLOCK + lane
             if (wave == 0) & (lane < BLOCK) & place.exists(row):
                 results.store_log(row, logs[n])
@@ -176,7 +176,7 @@ def merge_waves(results, tensors, sums, largest, total, lane, wave):
     shared = lds.array(fx.Float32, config.waves * BLOCK * pitch)
     base = fx.get_iter(shared.view(fx.make_layout(config.waves * BLOCK * pitch, 1)))
     thread, tiles = wave * config.target.wave + lane, config.dim // BLOCK
-    for n in fx.range_constexpr(config.tiles):
+    for n in fx.range_constexpr(config.blocks):
         for part in fx.range_constexpr(tiles // unit):
             own = [sums[i + held * (part * unit + j + tiles * n)] * factors[n] for j in range(unit)
                    for i in range(held)]

@@ -70,8 +70,8 @@ def _store(results, sums, found, factor, own, lane):
     """The rows of a wave in its `own` share of the columns, and (from the first) the logarithms of the parts."""
     mine, values = results.place, flat(sums)
     config = mine.config
-    for n in fx.range_constexpr(config.tiles):
-        (base, total), row, count = found[n], n * BLOCK + mod(lane, BLOCK), values.numel // config.tiles
+    for n in fx.range_constexpr(config.blocks):
+        (base, total), row, count = found[n], n * BLOCK + mod(lane, BLOCK), values.numel // config.blocks
         some = total > 0.0
         scale = some.select(factor / total, 0.0)
         if mine.exists(row):
@@ -88,8 +88,8 @@ def attend_rows(tensors, sizes, config, share, results):
     """The work of a workgroup: its share of a context, for the rows of the place of its results."""
     mine, thread, wave = results.place, fx.thread_idx.x, fx.wave_index()
     lane, own = thread % config.target.wave, wave % config.sharing
-    first, second = config.products(BLOCK)
-    words = WORD // config.cache_element.width
+    first, second = config.tiled_mma(False, 1), config.tiled_mma(True, 1)
+    words = WORD // config.stored_element.width
     pages = Pages(pointer(tensors["cache"], fx.Int32), share.table, config.page, div(sizes.keys.page, words),
                   div(sizes.keys.token, words), 0, share.end - 1, uniform=False)
     memory = fx.SharedAllocator()
@@ -97,11 +97,11 @@ def attend_rows(tensors, sizes, config, share, results):
     exchange = Exchange(config, memory, wave, lane) if config.sharing > 1 else None
     query = element_of(config.query, config.target)
     scores_of, sums_of = first.get_slice(lane), second.get_slice(lane)
-    rows, tile_of_scores = config.wave_rows, (config.tokens, config.wave_rows)
+    rows, tile_of_scores = config.wave_rows, (config.keys, config.wave_rows)
     scores, sums = scores_of.make_fragment_C(tile_of_scores), sums_of.make_fragment_C((config.columns, rows))
-    weights, operand = fx.make_fragment_like(scores, config.element), sums_of.make_fragment_B((rows, config.tokens))
+    weights, operand = fx.make_fragment_like(scores, config.element), sums_of.make_fragment_B((rows, config.keys))
     places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout(tile_of_scores)))
-    softmax = Softmax(config.scores, scores, weights, fx.Float32(LOG2E))
+    softmax = Softmax(config, scores, weights, fx.Float32(LOG2E))
     sums.fill(0.0)
     q_scale, kv_scale = [pointer(tensors[name], fx.Float32).load() if scaled else fx.Float32(1.0)
                          for name, scaled in (("q_scale", config.q_scaled), ("kv_scale", config.kv_scaled))]
@@ -112,7 +112,7 @@ def attend_rows(tensors, sizes, config, share, results):
         numbers = PageNumbers(share.table, div(share.begin, config.page), div(share.end - 1, config.page) + 1, thread,
                               config.threads)
         queries, row_words = pointer(tensors["q"], fx.Int32), (RANK + ROPE) * query.width // WORD
-        last_row = config.rows - 1 - mine.first
+        last_row = config.head_rows - 1 - mine.first
         parts = [(own * config.columns + start, columns) for start, columns in config.parts]
         parts.append((RANK + own * config.rotated_columns, config.rotated_columns))
         q = [Operand(config, first, "B", query, rows, columns, lane) for _, columns in parts]
@@ -133,7 +133,7 @@ def attend_rows(tensors, sizes, config, share, results):
             if fx.const_expr(config.sharing > 1):
                 exchange.add(scores)
             scores.store(scores.load() * scale)
-            hide(scores, places, share.begin + step.tile * config.tokens, mine, share.context, sizes.reach)
+            hide(scores, places, share.begin + step.tile * config.keys, mine, share.context, sizes.reach)
             do(softmax.begin())
             do(softmax.finish(sums))
             weave(products[-1], fx.convert_layout(weights, operand, modes=(1, 0)), ahead=config.ahead)
@@ -148,5 +148,5 @@ def mla_kernel(tensors, sizes, config: fx.Constexpr):
     block, sequence, part = fx.block_idx
     mine = config.place(block, sequence, sizes.heads, part, sizes.parts)
     table, context = context_of(tensors, sequence, sizes, config.page)
-    share = Share.of(table, context, config.tokens, part, sizes.parts)
+    share = Share.of(table, context, config.keys, part, sizes.parts)
     attend_rows(tensors, sizes, config, share, Results(tensors, mine, RANK, config.split))

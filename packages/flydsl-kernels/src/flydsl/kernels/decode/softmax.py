@@ -11,7 +11,7 @@ import flydsl.expr as fx
 from ..attention.scores import place as coordinates
 from ..parts.convert import weights_to
 from ..parts.mathx import LOG2E, exp2, tanh
-from .config import AttentionConfig
+from .config import DecodeConfig
 from .merge import LOWEST
 
 __all__ = ["Softmax", "flat", "hide", "logits"]
@@ -32,8 +32,8 @@ def hide(scores, places, first, place, context, reach):
         place: of the rows; `context`: tokens of the sequence; `reach`: how far back keys are seen with a window.
     """
     config = place.config
-    sees_all = first + config.tokens <= context - config.queries + 1
-    if fx.const_expr(config.window):
+    sees_all = first + config.keys <= context - config.queries + 1
+    if fx.const_expr(config.left):
         sees_all = sees_all & (first >= context - 1 - reach)
     if ~sees_all:
         values = scores.load()
@@ -42,13 +42,13 @@ def hide(scores, places, first, place, context, reach):
             key, row = coordinates(places, i)
             newest = context - config.queries + fx.min(place.query(row), config.queries - 1)
             seen = first + key <= newest
-            if fx.const_expr(config.window):
+            if fx.const_expr(config.left):
                 seen = seen & (first + key >= newest - reach)
             shown.append(seen.select(values[i], fx.Float32(-math.inf)))
         scores.store(fx.Vector.from_elements(shown, fx.Float32))
 
 
-def logits(x: Any, scale: Any, cap: Any, config: AttentionConfig) -> Any:
+def logits(x: Any, scale: Any, cap: Any, config: DecodeConfig) -> Any:
     """Products as logarithms (base 2) of weights."""
     if config.softcap:
         return tanh(x * (scale / cap)) * (cap * LOG2E)
@@ -63,12 +63,12 @@ class Softmax:
         largest, total: of each row, in the lanes that have its scores; largest is a logarithm (base 2).
     """
 
-    def __init__(self, config: AttentionConfig, first: Any, second: Any, rows: int, lane: Any) -> None:
-        self.config, tile = config, (config.tokens, rows)
+    def __init__(self, config: DecodeConfig, first: Any, second: Any, rows: int, lane: Any) -> None:
+        self.config, tile = config, (config.keys, rows)
         mine = first.get_slice(lane)
         self.scores = mine.make_fragment_C(tile)
         self._rounded = fx.make_fragment_like(self.scores, config.element)
-        self._operand = second.thread_values("B", (rows, config.tokens))
+        self._operand = second.thread_values("B", (rows, config.keys))
         self.places = mine.partition_C(fx.make_view((0, 0), fx.make_identity_layout(tile)))
         self.scores.fill(0.0)
         self.largest = fx.reduce(self.scores, 0, "MAX")  # for its layout

@@ -16,7 +16,7 @@ from ..host.dtypes import FLOATS, element_of
 from ..parts.indices import index_at, require_within, uniform
 from ..parts.memory import pointer
 from ..target import Target, builder
-from .config import BLOCK, paged_config
+from .config import paged_config
 from .kernel import Share, Sizes, attend
 from .merge import Place, Results
 from .mla_config import RANK, mla_config
@@ -55,12 +55,12 @@ def paged_work_kernel(tensors, sizes, batch: fx.Int32, granularity: fx.Int32, co
         piece = Piece(tensors, number)
         sequence = require_within(piece.batch.to(fx.Int64), 0, batch.to(fx.Int64))
         head = (piece.heads & 0xFFFF) // config.group
-        place = Place(config, block * config.tiles * BLOCK, 0, head, sizes.heads, 0, 1, piece.query)
+        place = Place(config, block * config.wave_rows, 0, head, sizes.heads, 0, 1, piece.query)
         table, context = context_of(tensors, sequence, sizes, config.page, config.lists)
         before = uniform(index_at(tensors["partition_indptr"], sequence).to(fx.Int32))
         begin = (piece.begin - before) * granularity
         until = fx.min((piece.end - before) * granularity, context)
-        tiles = fx.ceildiv(fx.max(until - begin, 0), config.waves * config.tokens)
+        tiles = fx.ceildiv(fx.max(until - begin, 0), config.waves * config.keys)
         share = Share(table, context, fx.Int32(0), begin, until, tiles)
         attend(tensors, sizes, config, share, piece.results(tensors, place, config.dim), wave, lane)
 
@@ -76,7 +76,7 @@ def mla_work_kernel(tensors, sizes, entries: fx.Int64, config: fx.Constexpr):
         until = require_within(piece.end.to(fx.Int64), begin.to(fx.Int64), entries + 1)
         place = config.place(block, 0, sizes.heads, 0, 1, piece.query)
         table, tokens = fx.get_iter(tensors["table"]) + begin, until - begin
-        share = Share.of(table, tokens, config.tokens)
+        share = Share.of(table, tokens, config.keys)
         attend_rows(tensors, sizes, config, share, piece.results(tensors, place, RANK))
 
 
@@ -97,7 +97,7 @@ def build_paged_work_module(dim: int, group: int, queries: int = 1, dtype: str =
     where = "build_paged_work_module"
     config = paged_config(where, target, dim, group, queries, dtype, cache, out, page, key_scales=key_scales,
                           value_scales=value_scales, key_unit=key_unit, value_unit=value_unit, lists=lists)
-    step = config.waves * config.tokens
+    step = config.waves * config.keys
     require(where, granularity % step == 0, f"partitions must be a multiple of {step} tokens, got {granularity}")
 
     @flyc.jit
