@@ -144,6 +144,11 @@ class AttentionConfig(KernelConfig):
         return self.values // 2
 
     @property
+    def most(self) -> float:
+        """That a lane's probabilities of a tile may sum up to before scores are taken relative to another maximum."""
+        return 1024.0
+
+    @property
     def key_chunk(self) -> int:
         """Consecutive columns of a key that a lane reads at once: operands of as many instructions as take them."""
         return CHUNK
@@ -173,6 +178,11 @@ class AttentionConfig(KernelConfig):
         orders = self.orders[second]
         tile = fx.make_tile(*(order and fx.make_layout(*order) for order in orders)) if any(orders) else None
         return fx.make_tiled_mma(atom, places, tile)
+
+    def scores(self, mma: Any, thread: Any) -> tuple[Any, Any]:
+        """Fragment of the scores of a tile (keys, rows) of a wave, and of their coordinates."""
+        mine, tile = mma.get_slice(thread), (self.keys, self.wave_rows)
+        return mine.make_fragment_C(tile), mine.partition_C(fx.make_view((0, 0), fx.make_identity_layout(tile)))
 
     def turned(self, weights: Any) -> Any:
         """What a wave has of an accumulator of the first product, as operand B of the second."""

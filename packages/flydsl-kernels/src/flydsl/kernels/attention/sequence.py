@@ -125,7 +125,8 @@ def logits_of(config: ForwardConfig, sizes: Any, here: Sequence, head: Any, bloc
     if config.alibi:
         slope = slopes[here.batch * sizes.slope_batch + head]
     band = Band(block * config.rows, config.rows, count, low, high)
-    return Logits(config, band, scale, sizes.cap, addend, sizes.bias_row, slope, here.shift, by_keys)
+    cap = sizes.cap if config.softcap else None
+    return Logits(config, band, scale, cap, addend, sizes.bias_row, slope, here.shift, by_keys)
 
 
 def store_head(out: Any, element: Any, mma: Any, tid: Any, columns: int, block: Any, size: int,

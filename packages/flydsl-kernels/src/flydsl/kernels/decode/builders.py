@@ -64,7 +64,7 @@ def build_paged_attention_module(dim: int, group: int, queries: int = 1, dtype: 
         target.require_traced()
         tensors = {"q": Q, "k_cache": K, "v_cache": V, "table": Table, "lengths": Lengths, "starts": Starts,
                    "sink": Sink, "k_scale": KScale, "v_scale": VScale, "out": Out, "parts": Parts, "lse": Lse}
-        paged_kernel(tensors, sizes, config).launch(
+        paged_kernel(tensors, sizes, config, value_attrs=config.hints).launch(
             grid=(sizes.heads // group * config.row_blocks, batch, sizes.parts), block=config.threads, stream=stream)
         if fx.const_expr(split and combined):
             combine_kernel(Parts, Lse, Sink, Out, Lse, sizes.heads, fx.Int32(queries), sizes.parts, combine).launch(

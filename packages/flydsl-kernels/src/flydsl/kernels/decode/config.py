@@ -71,6 +71,11 @@ class PagedConfig(DecodeConfig):
     lists: bool = False
 
     @property
+    def most(self) -> float:
+        """Weights are multiplied by what their values are: they stay small."""
+        return float(self.values) if self.value_scales == "token" else super().most
+
+    @property
     def lds_bytes(self) -> int:
         return self.waves * BLOCK * 4 * (BLOCK * self.merge_unit + 4 + 2 * self.blocks)
 
@@ -110,6 +115,11 @@ class PagedConfig(DecodeConfig):
         first, (_, rows, keys) = super().orders
         chunk = self.value_chunk
         return first, (((BLOCK, chunk, self.dim // (BLOCK * chunk)), (chunk, 1, BLOCK * chunk)), rows, keys)
+
+    @property
+    def hints(self) -> dict[str, Any]:
+        """For the compiler: two waves share a SIMD of gfx1250, of 512 registers each, where they need more than 256."""
+        return {"rocdl.waves_per_eu": 2} if self.target.arch == "gfx1250" and self.dim > 128 else {}
 
     @property
     def merge_unit(self) -> int:

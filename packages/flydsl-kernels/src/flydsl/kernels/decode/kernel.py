@@ -21,13 +21,15 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..attention.scores import Logits, Softmax, lanes_of
+from ..attention.weave import do
 from ..cache.pages import ColumnPages, PageNumbers, Pages, context_of
 from ..parts.index import div, mod
+from ..parts.mathx import LOG2E
 from ..parts.memory import pointer
 from .config import BLOCK, PagedConfig
 from .merge import Place, Results, merge_waves
 from .operands import WORD, ColumnValues, Operand, Values
-from .softmax import Softmax, flat, hide, logits
 
 __all__ = ["Share", "Sizes", "Strides", "attend", "paged_kernel", "sizes_of"]
 
@@ -53,14 +55,14 @@ class Scales:
     def of_head(self) -> Any:
         return self.head if self.kind in ("tensor", "head") else fx.Float32(1.0)
 
-    def times(self, values: Any, first: Any) -> Any:
-        """Scores or weights of a tile that begins with token `first`, times the scales of their tokens."""
+    def of_tokens(self, first: Any) -> Any:
+        """Those of the tokens of a lane's scores in a tile that begins with token `first`, or None."""
         if self.kind != "token":
-            return values
+            return None
         held, blocks = self.config.value_rows, self.config.keys // BLOCK
         start = self.tokens.block(first)
         factors = [start(n, self.key + r).load() for n in range(blocks) for r in range(held)]
-        return values * fx.Vector.from_elements(factors * self.config.blocks, fx.Float32)
+        return fx.Vector.from_elements(factors * self.config.blocks, fx.Float32)
 
 
 @fx.struct
@@ -152,9 +154,12 @@ def attend(tensors, sizes, config, share, results, wave, lane):
     k_scales, v_scales = [
         Scales(config, kind, tensors[name], keys, sizes.heads // config.group, place.head, v.row)
         for kind, name in ((config.key_scales, "k_scale"), (config.value_scales, "v_scale"))]
-    scale = sizes.scale * k_scales.of_head
-    softmax = Softmax(config, first, second, rows, lane)
-    scores, sums = softmax.scores, second.get_slice(lane).make_fragment_C((config.dim, rows))
+    scores, places = config.scores(first, lane)
+    weights, sums = fx.make_fragment_like(scores, config.element), second.get_slice(lane).make_fragment_C(
+        (config.dim, rows))
+    softmax = Softmax(config, scores, weights, fx.Float32(LOG2E))
+    logits = Logits(config, place.band(share.context, sizes.reach), sizes.scale * k_scales.of_head,
+                    sizes.softcap if config.softcap else None)
     sums.fill(0.0)
     queries, row_words = pointer(tensors["q"], fx.Int32), config.dim * config.element.width // WORD
     last_row = config.head_rows - 1 - place.first
@@ -177,24 +182,26 @@ def attend(tensors, sizes, config, share, results, wave, lane):
             now = start + tile * step
             if fx.const_expr(not config.ahead):
                 load_keys(now)
+            of_keys, of_values = k_scales.of_tokens(now), v_scales.of_tokens(now) if config.ahead else None
             scores.fill(0.0)
             fx.gemm(first, scores, k.ready(), q.ready(), scores)
             if fx.const_expr(config.ahead):
                 load_keys(now + step)
             else:
                 v.load(values.block(now))
-            scores.store(logits(k_scales.times(flat(scores), now), scale, sizes.softcap, config))
-            hide(scores, softmax.places, now, place, share.context, sizes.reach)
-            sums.store(sums.load() * fx.broadcast_to(softmax.update(), sums))
-            weights = softmax.weights(v_scales.times(flat(scores), now))
+            if fx.const_expr(of_keys is not None):
+                scores.store(lanes_of(scores) * of_keys)
+            logits.apply(scores, places, now)
+            if fx.const_expr(not config.ahead):
+                of_values = v_scales.of_tokens(now)
+            do([*softmax.begin(of_values), *softmax.finish(sums)])
             if fx.const_expr(config.value_unit > 0):
                 v.clear(now, share.end)
-            fx.gemm(second, sums, v.ready(), weights, sums)
+            fx.gemm(second, sums, v.ready(), config.turned(weights), sums)
             if fx.const_expr(config.ahead):
                 v.load(values.block(now + step))
 
-    merge_waves(results, tensors, sums.load() * v_scales.of_head, softmax.largest.load(), softmax.total.load(),
-                lane, wave)
+    merge_waves(results, tensors, sums.load() * v_scales.of_head, softmax.result(), lane, wave)
 
 
 @flyc.kernel

@@ -14,10 +14,10 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..attention.combine import LOWEST
+from ..attention.scores import Band
 from ..host.dtypes import element_of
 from ..parts.index import div, mod
-from ..parts.mathx import LN2, LOG2E, exp2
+from ..parts.mathx import LN2, LOG2E, LOWEST, exp2
 from ..parts.memory import lds_read, lds_write, pointer
 from ..parts.reduce import Lds
 from .config import BLOCK, DecodeConfig, PagedConfig
@@ -55,6 +55,12 @@ class Place:
 
     def exists(self, row: Any) -> Any:
         return self.first + row < self.config.head_rows
+
+    def band(self, context: Any, reach: Any) -> Band:
+        """The tokens of a context that rows see; with a window, as far back as the reach."""
+        config, newest = self.config, context - self.config.queries  # of the first query
+        return Band(0, config.queries, context, newest - reach if config.left else None, newest,
+                    lambda row: fx.min(self.query(row), config.queries - 1))
 
     def line(self, row: Any) -> Any:
         """Row of q and of the result [batch * tokens * heads]."""
@@ -109,9 +115,10 @@ def _store(cut, parts, part, out, whole, values):
 
 
 @flyc.jit
-def _weights(largest, total, tensors, place, lds, lane, wave):
+def _weights(found, tensors, place, lds, lane, wave):
     """For each tile of 16 rows: what this wave's sums are multiplied by, and lse of all waves (of a lane's row)."""
     config, row = place.config, mod(lane, BLOCK)
+    largest, total = [base * LOG2E for base, _ in found], [total for _, total in found]
     maxima, totals = [lds.array(fx.Float32, config.waves * config.wave_rows) for _ in range(2)]
     for n in fx.range_constexpr(config.blocks):
         if lane < BLOCK:
@@ -156,17 +163,17 @@ def _columns(config: PagedConfig, values: list[Any], lane: Any) -> Iterator[tupl
 
 
 @flyc.jit
-def merge_waves(results, tensors, sums, largest, total, lane, wave):
+def merge_waves(results, tensors, sums, found, lane, wave):
     """Add the waves' sums, weighted, and store them.
 
     Args:
         results: where; tensors: ``"sink"``, one a query head.
-        sums: O^T, values of the second product's accumulators; largest, total: of each tile, of a lane's row.
+        sums: O^T, values of the second product's accumulators; found: base and total of each tile, of a lane's row.
     """
     place, lds = results.place, Lds()
     config = place.config
     unit, chunk, held = config.merge_unit, config.value_chunk, config.value_rows
-    factors, logs = _weights(largest, total, tensors, place, lds, lane, wave)
+    factors, logs = _weights(found, tensors, place, lds, lane, wave)
     if fx.const_expr(results.logs):
         for n in fx.range_constexpr(config.blocks):
             row = n * BLOCK + lane

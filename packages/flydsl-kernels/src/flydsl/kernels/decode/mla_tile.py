@@ -8,6 +8,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
+from ..attention.scores import lanes_of
 from ..attention.weave import TileProduct, count_of, part_of, tile_product
 from ..cache.pages import Pages
 from ..parts.index import div, mod
@@ -15,7 +16,6 @@ from ..parts.memory import lds_read, lds_write
 from .config import BLOCK
 from .mla_config import CHUNK, RANK, ROPE, STAGES, TURN, MlaConfig
 from .operands import Pieces
-from .softmax import flat
 
 __all__ = ["LatentTile", "Parked"]
 
@@ -151,7 +151,7 @@ class Parked:
         array: Any = fx.Array
         self._base = memory.allocate(array[fragment.element_type, count * threads, 128]).peek().ptr
         self._places = [thread * CHUNK + i * threads for i in range(0, count, CHUNK)]
-        values = flat(fragment)
+        values = lanes_of(fragment)
         for i, at in enumerate(self._places):
             lds_write(self._base, at, values.shuffle(values, list(range(i * CHUNK, (i + 1) * CHUNK))))
 

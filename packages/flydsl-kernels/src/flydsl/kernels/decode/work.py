@@ -108,7 +108,7 @@ def build_paged_work_module(dim: int, group: int, queries: int = 1, dtype: str =
         tensors = {"q": Q, "k_cache": K, "v_cache": V, "table": Table, "starts": Starts, "lengths": Lengths,
                    "k_scale": KScale, "v_scale": VScale, "out": Out, "parts": Parts, "lse": Lse,
                    "work_indptr": WorkIndptr, "info": WorkInfo, "partition_indptr": PartitionIndptr}
-        paged_work_kernel(tensors, sizes, batch, fx.Int32(granularity), config).launch(
+        paged_work_kernel(tensors, sizes, batch, fx.Int32(granularity), config, value_attrs=config.hints).launch(
             grid=(groups, config.row_blocks), block=config.threads, stream=stream)
 
     return pa_decode_metadata
