@@ -84,7 +84,7 @@ class AttentionConfig(KernelConfig):
         waves: of a workgroup.
         blocks: rows of queries of a wave, in those of an instruction.
         sharing: waves that share rows: each has all of their scores and its share of the columns of sums, where whole
-            sums have no room in its registers.
+            sums have no room in its registers; or has tokens of its own.
     """
 
     dtype: str
@@ -117,6 +117,11 @@ class AttentionConfig(KernelConfig):
     @property
     def threads(self) -> int:
         return self.waves * self.target.wave
+
+    @property
+    def hints(self) -> dict[str, Any]:
+        """For the compiler."""
+        return {}
 
     @property
     def wave_rows(self) -> int:

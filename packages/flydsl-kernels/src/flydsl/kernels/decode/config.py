@@ -17,6 +17,7 @@ __all__ = ["ARCHS", "ACCESS", "BLOCK", "CACHES", "MOST_QUERIES", "DecodeConfig",
            "require_supported"]
 
 ACCESS = 16  # bytes of the widest load of a lane
+WAVES = 4
 MOST_QUERIES = 16  # tokens of a sequence that are decoded together
 HEAD_DIMS = range(64, 257, 32)
 CACHES = ("f16", "bf16", "fp8")
@@ -29,12 +30,16 @@ class DecodeConfig(AttentionConfig):
     Attributes:
         queries: tokens of a sequence that are decoded together.
         out: dtype of the result.
+        dim: columns of values and of the result.
         parts_dtype: of the parts of contexts.
+        lists: whether page numbers of sequences follow each other in one list, instead of rows of a table.
     """
 
     queries: int
     out: str
+    dim: int
     parts_dtype: str = "f32"
+    lists: bool = False
 
     @property
     def matrix(self) -> Matrix:
@@ -46,6 +51,21 @@ class DecodeConfig(AttentionConfig):
         return self.group * self.queries
 
     @property
+    def groups(self) -> int:
+        """Of waves; each takes rows of its own."""
+        return self.waves // self.sharing
+
+    @property
+    def row_blocks(self) -> int:
+        """Workgroups that share the rows of a key head."""
+        return cdiv(self.head_rows, self.groups * self.wave_rows)
+
+    @property
+    def step(self) -> int:
+        """Tokens that a workgroup takes at a time."""
+        return self.keys
+
+    @property
     def value_rows(self) -> int:
         """Consecutive tokens of 16 whose values a lane holds."""
         return BLOCK * BLOCK // self.target.wave
@@ -53,22 +73,18 @@ class DecodeConfig(AttentionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class PagedConfig(DecodeConfig):
-    """Attention of a few query tokens of each sequence over its pages; each wave takes tokens of its own.
+    """Attention of a few query tokens of each sequence over its pages; each wave takes tokens of its own, of all rows.
 
     Attributes:
-        dim: elements of a head.
         key_scales, value_scales: of the cache: ``""``, ``"tensor"``, ``"head"`` or ``"token"``.
         key_unit: features of a key that lie together, before those of the next token; 0: all.
         value_unit: tokens of which the values of one feature lie together; 0: features of a token do.
-        lists: whether page numbers of sequences follow each other in one list, instead of rows of a table.
     """
 
-    dim: int
     key_scales: str = ""
     value_scales: str = ""
     key_unit: int = 0
     value_unit: int = 0
-    lists: bool = False
 
     @property
     def most(self) -> float:
@@ -80,9 +96,8 @@ class PagedConfig(DecodeConfig):
         return self.waves * BLOCK * 4 * (BLOCK * self.merge_unit + 4 + 2 * self.blocks)
 
     @property
-    def row_blocks(self) -> int:
-        """Workgroups that share the rows of a key head."""
-        return cdiv(self.head_rows, self.wave_rows)
+    def step(self) -> int:
+        return self.waves * self.keys
 
     @property
     def uniform(self) -> bool:
@@ -154,4 +169,5 @@ def paged_config(where: str, target: Target, dim: int, group: int, queries: int,
     blocks = 2 if wide and group * queries > BLOCK and dim <= 128 else 1
     keys = 2 * BLOCK if dim <= 128 and (wide or dim <= 64) or target.half_k == 32 else BLOCK
     return PagedConfig(dtype=dtype, stored=cache, group=group, queries=queries, out=out, page=page, dim=dim,
-                       left=window, keys=keys, blocks=blocks, target=target, **options).fitting(where)
+                       left=window, keys=keys, waves=WAVES, blocks=blocks, sharing=WAVES, target=target,
+                       **options).fitting(where)

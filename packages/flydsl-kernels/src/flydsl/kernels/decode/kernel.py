@@ -23,15 +23,15 @@ import flydsl.expr as fx
 
 from ..attention.scores import Logits, Softmax, lanes_of
 from ..attention.weave import do
-from ..cache.pages import ColumnPages, PageNumbers, Pages, context_of
+from ..cache.pages import ColumnPages, PageNumbers, Pages
 from ..parts.index import div, mod
 from ..parts.mathx import LOG2E
 from ..parts.memory import pointer
 from .config import BLOCK, PagedConfig
-from .merge import Place, Results, merge_waves
+from .merge import merge_waves
 from .operands import WORD, ColumnValues, Operand, Values
 
-__all__ = ["Share", "Sizes", "Strides", "attend", "paged_kernel", "sizes_of"]
+__all__ = ["Share", "Sizes", "Strides", "attend_pages", "sizes_of"]
 
 
 class Scales:
@@ -140,11 +140,12 @@ def caches(tensors: dict[str, Any], sizes: Any, config: PagedConfig, share: Shar
 
 
 @flyc.jit
-def attend(tensors, sizes, config, share, results, wave, lane):
+def attend_pages(tensors, sizes, config, share, results):
     """The work of a workgroup: its share of a context, for the rows of the place of its results."""
+    lane, wave = fx.thread_idx.x % config.target.wave, fx.wave_index()
     place, rows = results.place, config.wave_rows
     first, second = config.tiled_mma(False, 1), config.tiled_mma(True, 1)
-    step = config.waves * config.keys
+    step = config.step
     start = share.begin + wave * config.keys
     keys, values = caches(tensors, sizes, config, share, place.head)
     q = Operand(config, first, "B", config.element, rows, config.dim, lane)
@@ -202,17 +203,3 @@ def attend(tensors, sizes, config, share, results, wave, lane):
                 v.load(values.block(now + step))
 
     merge_waves(results, tensors, sums.load() * v_scales.of_head, softmax.result(), lane, wave)
-
-
-@flyc.kernel
-def paged_kernel(tensors, sizes, config: fx.Constexpr):
-    """Workgroup (key head x row block, sequence, part)."""
-    lane, wave = fx.thread_idx.x % config.target.wave, fx.wave_index()
-    which, sequence, part = fx.block_idx
-    head, rows = which // config.row_blocks, config.wave_rows
-    place = Place(config, which % config.row_blocks * rows, sequence, head, sizes.heads, part, sizes.parts)
-
-    table, context = context_of(tensors, sequence, sizes, config.page, config.lists)
-    oldest = fx.max(context - config.queries - sizes.reach, 0) if config.left else 0
-    share = Share.of(table, context, config.waves * config.keys, part, sizes.parts, oldest)
-    attend(tensors, sizes, config, share, Results(tensors, place, config.dim, config.split), wave, lane)

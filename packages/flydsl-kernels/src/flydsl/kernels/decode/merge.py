@@ -27,10 +27,10 @@ __all__ = ["Place", "Results", "merge_waves"]
 
 @dataclass(frozen=True)
 class Place:
-    """Where the rows of a workgroup belong.
+    """Where the rows of a wave belong.
 
     Attributes:
-        first: the first of the key head's rows (tokens x heads of the group) in the workgroup.
+        first: the first of the key head's rows (tokens x heads of the group) in the wave.
         sequence, head: of the workgroup; `heads` is the number of query heads.
         part, parts: number of the share of the context, of how many.
         token: row [batch * tokens] of the sequence's first token, if not that of all sequences alike.
@@ -44,6 +44,13 @@ class Place:
     part: Any
     parts: Any
     token: Any = None
+
+    @classmethod
+    def of(cls, config: DecodeConfig, head: Any, block: Any, sequence: Any, heads: Any, part: Any = 0, parts: Any = 1,
+           token: Any = None) -> Place:
+        """Of a wave of the workgroup that has block number `block` of the rows of a head, while tracing."""
+        group = block if config.groups == 1 else block * config.groups + fx.wave_index() // config.sharing
+        return cls(config, group * config.wave_rows, sequence, head, heads, part, parts, token)
 
     def query_head(self, row: Any) -> Any:
         """Of a row of the workgroup."""
@@ -82,9 +89,9 @@ class Results:
         cut: whether the context is, as a constant or at run time.
     """
 
-    def __init__(self, tensors: dict[str, Any], place: Place, columns: int, cut: Any, partial: Place | None = None):
+    def __init__(self, tensors: dict[str, Any], place: Place, cut: Any, partial: Place | None = None):
         config = place.config
-        self.place, self.partial, self.columns, self.cut = place, partial or place, columns, cut
+        self.place, self.partial, self.columns, self.cut = place, partial or place, config.dim, cut
         self.logs = cut is not False  # whether logarithms are stored
         self.out = None if cut is True else pointer(tensors["out"], element_of(config.out))
         self.parts = pointer(tensors["parts"], element_of(config.parts_dtype)) if self.logs else None

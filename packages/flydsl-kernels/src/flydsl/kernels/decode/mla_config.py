@@ -12,7 +12,6 @@ from ..host.config import require
 from ..parts.index import cdiv
 from ..target import Target
 from .config import BLOCK, CACHES, DecodeConfig, require_supported
-from .merge import Place
 
 __all__ = ["RANK", "ROPE", "STAGES", "TURN", "MlaConfig", "mla_config"]
 
@@ -56,21 +55,6 @@ class MlaConfig(DecodeConfig):
     q_scaled: bool = False
     kv_scaled: bool = False
     parked: int = 0
-
-    @property
-    def groups(self) -> int:
-        """Of waves; each takes rows of its own."""
-        return self.waves // self.sharing
-
-    @property
-    def row_blocks(self) -> int:
-        """Workgroups that share the rows of a sequence."""
-        return cdiv(self.head_rows, self.groups * self.wave_rows)
-
-    def place(self, block: Any, sequence: Any, heads: Any, part: Any, parts: Any, token: Any = None) -> Place:
-        """Of a wave of a workgroup, while tracing."""
-        group = block * self.groups + fx.wave_index() // self.sharing
-        return Place(self, group * self.wave_rows, sequence, 0, heads, part, parts, token)
 
     @property
     def hints(self) -> dict[str, Any]:
@@ -182,6 +166,6 @@ def mla_config(where: str, target: Target, heads: int, queries: int, query: str,
     groups = waves.groups
     while groups >= 2 * cdiv(rows, waves.blocks * BLOCK):
         groups //= 2  # threads stay a power of two
-    return MlaConfig(dtype=dtype, stored=cache, group=heads, queries=queries, out=out, page=page, keys=target.half_k,
-                     query=query, waves=groups * waves.sharing, sharing=waves.sharing, parked=waves.parked,
-                     blocks=waves.blocks, target=target, **options).fitting(where)
+    return MlaConfig(dtype=dtype, stored=cache, group=heads, queries=queries, out=out, dim=RANK, page=page,
+                     keys=target.half_k, query=query, waves=groups * waves.sharing, sharing=waves.sharing,
+                     parked=waves.parked, blocks=waves.blocks, target=target, **options).fitting(where)

@@ -18,19 +18,17 @@ import flydsl.expr as fx
 
 from ..attention.scores import Logits, Softmax, lanes_of
 from ..attention.weave import Work, do, weave
-from ..cache.pages import PageNumbers, Pages, context_of
+from ..cache.pages import PageNumbers, Pages
 from ..host.dtypes import element_of
 from ..parts.index import div, mod
 from ..parts.mathx import LN2, LOG2E
 from ..parts.memory import lds_read, lds_write, pointer
 from .config import BLOCK
-from .kernel import Share
-from .merge import Results
 from .mla_config import RANK, ROPE, STAGES, MlaConfig
 from .mla_tile import LatentTile, Parked
 from .operands import WORD, Operand
 
-__all__ = ["attend_rows", "mla_kernel"]
+__all__ = ["attend_latents"]
 
 LATE = 12  # products of the first columns before a parked operand, that of the next columns, is read
 ACCESS = 4  # f32 that a lane writes to LDS at once
@@ -83,7 +81,7 @@ def _store(results, sums, found, factor, own, lane):
 
 
 @flyc.jit
-def attend_rows(tensors, sizes, config, share, results):
+def attend_latents(tensors, sizes, config, share, results):
     """The work of a workgroup: its share of a context, for the rows of the place of its results."""
     mine, thread, wave = results.place, fx.thread_idx.x, fx.wave_index()
     lane, own = thread % config.target.wave, wave % config.sharing
@@ -136,13 +134,3 @@ def attend_rows(tensors, sizes, config, share, results):
 
     # Places of results are computed here: what the places of queries have in common with them would stay in registers.
     _store(results, sums, softmax.result(), kv_scale, own, fx.Int32(fx.rocdl.computed_here(lane)))
-
-
-@flyc.kernel
-def mla_kernel(tensors, sizes, config: fx.Constexpr):
-    """Workgroup (row block, sequence, part)."""
-    block, sequence, part = fx.block_idx
-    mine = config.place(block, sequence, sizes.heads, part, sizes.parts)
-    table, context = context_of(tensors, sequence, sizes, config.page)
-    share = Share.of(table, context, config.keys, part, sizes.parts)
-    attend_rows(tensors, sizes, config, share, Results(tensors, mine, RANK, config.split))
