@@ -159,20 +159,16 @@ def test_fp8_caches_and_their_scales(kind, dim):
         assert torch.equal(out, ops.paged_attention(*batch.operands, **given))
 
 
-def test_large_scales_of_tokens_do_not_overflow_weights():
+def test_large_scales_of_tokens_do_not_overflow_weights(monkeypatch):
     """In a later tile a weight may exceed 1, as the largest score before is kept; scaled, it still is a number."""
-    count = target().compute_units * (2 if target().wave == 64 else 4)  # contexts that are not divided
-    q = torch.ones(count, 1, 1, 64, dtype=torch.float16)
+    monkeypatch.setattr("flydsl.kernels.decode.op.choose_parts", lambda *arguments: 1)  # a wave has several tiles
+    q = torch.ones(1, 1, 1, 64, dtype=torch.float16)
     k, v = torch.zeros(10, 16, 1, 64), torch.randn(10, 16, 1, 64)
     k[8, 2] = 0.75  # a score of 6 after those of 0
-    table, lengths = torch.arange(10).int().repeat(count, 1), torch.full((count,), 160)
-    operands = (k.to(fp8_dtype()), v.to(fp8_dtype()), table, lengths)
+    operands = (k.to(fp8_dtype()), v.to(fp8_dtype()), torch.arange(10).int()[None], torch.tensor([160]))
     scales = {"v_scale": torch.full((10, 1, 16), 200.0)}
-    assert PAGED_ATTENTION.workspace(target(), *PAGED_ATTENTION.arguments(q, *operands, **scales)) == 0
-    out = ops.paged_attention(q, *operands, **scales)
-    (exact,) = reference.paged_attention(q[:1], *operands[:2], table[:1], lengths[:1], **scales)
-    close(out[:1], exact, "f16")
-    assert (out == out[0]).all()
+    (exact,) = reference.paged_attention(q, *operands, **scales)
+    close(ops.paged_attention(q, *operands, **scales), exact, "f16")
 
 
 def test_every_number_of_fp8():
