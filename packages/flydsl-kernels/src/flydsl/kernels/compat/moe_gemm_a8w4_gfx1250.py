@@ -13,13 +13,15 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl.kernels.gemm.wmma_config import SLAB, WmmaConfig, wmma_config
-from flydsl.kernels.gemm.wmma_kernel import SCALE_ROWS, cluster_place, wmma_loop
+from flydsl.kernels.gemm.wmma_config import SCALE_ROWS, SLAB, WmmaConfig, wmma_config
+from flydsl.kernels.gemm.wmma_kernel import cluster_place, wmma_loop
 from flydsl.kernels.host.config import require
+from flydsl.kernels.host.dense import Extent
 from flydsl.kernels.moe.finish import activate
 from flydsl.kernels.parts.index import compute_mcast_masks, div, mod
 from flydsl.kernels.parts.indices import uniform
 from flydsl.kernels.parts.lane import Lane, lane_of
+from flydsl.kernels.parts.matrix import MICRO_GROUP
 from flydsl.kernels.parts.memory import Buffer, pointer
 from flydsl.kernels.parts.scales import RowScales
 from flydsl.kernels.target import Target
@@ -47,6 +49,13 @@ class GroupedWmmaConfig(WmmaConfig):
     def columns(self) -> int:
         """Of the result."""
         return self.n if self.activation == "none" else self.n // 2
+
+    def extents(self, m: Any) -> dict[str, Extent]:
+        rows, scales = self.experts * self.n, self.k // MICRO_GROUP
+        found = {"a": super().extents(m)["a"], "b": Extent(rows * self.k, self.stored[1]),
+                 "c": Extent(fx.Int64(m) * self.columns, self.out), "scale_a": Extent(fx.Int64(m) * scales, fx.Uint8),
+                 "scale_b": Extent(rows * scales, fx.Uint8), "ends": Extent(self.experts, fx.Int32)}
+        return {**found, "bias": Extent(rows, fx.Float32)} if self.bias else found
 
 
 def expert_of(ends: Any, row: Any, experts: int) -> Any:

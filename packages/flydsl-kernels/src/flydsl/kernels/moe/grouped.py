@@ -17,8 +17,7 @@ import flydsl.expr as fx
 
 from ..gemm.block_scales import BlockScaledProducts
 from ..gemm.dense_kernel import add_wave_slices
-from ..host.dense import require_dense
-from ..host.dtypes import element_of
+from ..host.dense import require_dense, require_operands
 from ..parts.grid import block_of
 from ..parts.index import div, mod
 from ..parts.indices import uniform
@@ -160,7 +159,6 @@ def launch_grouped(tensors: dict[str, Any], tokens: Any, blocks: Any, sorted_row
     """
     config.target.require_traced()
     require_dense(tensors)
-    if config.format.a != "fp4":
-        pointer(tensors["x"], element_of(config.format.a or config.dtype, config.target))  # refuses other floats
+    require_operands(tensors, config.extents(tokens, sorted_rows))
     grouped_kernel(tensors, tokens, sorted_rows, config, value_attrs=config.hints).launch(
         grid=config.grid(blocks), block=config.threads, stream=stream)
