@@ -1,6 +1,7 @@
 //===- Compile.cpp - LLVM IR to object code -------------------------------===//
 #include "CompileModule.h"
 #include "HoldMatrix.h"
+#include "LoadWords.h"
 #include "LowerSwitches.h"
 #include "MergeTraps.h"
 #include "MixedHalves.h"
@@ -358,6 +359,7 @@ void Compilation::run(const CodegenOptions &options) {
   llvm::Module &module = *owned.module;
   if (options.output == CodegenOutput::LLVMIR)
     return printText(module, output);
+  loadWords(module);
   optimize(module, *machine, options.optLevel);
   if (options.output == CodegenOutput::OptLLVMIR)
     return printText(module, output);

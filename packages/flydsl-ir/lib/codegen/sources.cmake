@@ -9,6 +9,7 @@ list(APPEND FLY_CORE_SOURCES
   HoldMatrix.cpp
   InitAll.cpp
   Link.cpp
+  LoadWords.cpp
   LowerSwitches.cpp
   LLVMOptions.cpp
   MergeTraps.cpp
