@@ -23,6 +23,8 @@ def test_scalars_of_every_lane(run: Any, capfd: pytest.CaptureFixture[str]) -> N
         ("fx.printf('{}', fx.make_shape(t, (n, 2)))", "(3,(40,2))"),
         ("fx.printf('{} {}', t > 2, fx.Uint32(t - 4))", "-1 4294967295"),
         ("fx.printf('{} {}', fx.Int64(t) << 40, fx.Float64(X[t]))", f"{3 << 40} 3.00"),
+        ("fx.printf('{}', fx.Vector.from_elements([fx.Int64(t) << 40, fx.Int64(-5)], fx.Int64))", f"[{3 << 40}, -5]"),
+        ("fx.printf('{}', fx.Vector.from_elements([fx.Float64(X[t]) * 1e60], fx.Float64))", f"[{3e60:.2f}]"),
         ("fx.printf('{}', X[t].to(fx.Float16))", "3.00"),
         ("fx.printf(X[t], t, format_str='x {} t {}')", "x 3.00 t 3"),
         ("fx.printf(X[t], t, format_str='')", "3.00 3"),
