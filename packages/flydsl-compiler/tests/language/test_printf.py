@@ -25,6 +25,7 @@ def test_scalars_of_every_lane(run: Any, capfd: pytest.CaptureFixture[str]) -> N
         ("fx.printf('{} {}', fx.Int64(t) << 40, fx.Float64(X[t]))", f"{3 << 40} 3.00"),
         ("fx.printf('{}', fx.Vector.from_elements([fx.Int64(t) << 40, fx.Int64(-5)], fx.Int64))", f"[{3 << 40}, -5]"),
         ("fx.printf('{}', fx.Vector.from_elements([fx.Float64(X[t]) * 1e60], fx.Float64))", f"[{3e60:.2f}]"),
+        ("fx.printf('{} {:.12f}', fx.Float64(1e60), fx.Float64(0.1))", f"{1e60:.2f} 0.100000000000"),
         ("fx.printf('{}', X[t].to(fx.Float16))", "3.00"),
         ("fx.printf(X[t], t, format_str='x {} t {}')", "x 3.00 t 3"),
         ("fx.printf(X[t], t, format_str='')", "3.00 3"),

@@ -5,6 +5,7 @@
 #include "LowerSwitches.h"
 #include "MergeTraps.h"
 #include "MixedHalves.h"
+#include "PrintedDoubles.h"
 
 #include "fly_codegen/ArchTable.h"
 #include "fly_codegen/Codegen.h"
@@ -360,6 +361,7 @@ void Compilation::run(const CodegenOptions &options) {
   if (options.output == CodegenOutput::LLVMIR)
     return printText(module, output);
   loadWords(module);
+  keepPrintedDoubles(module);
   optimize(module, *machine, options.optLevel);
   if (options.output == CodegenOutput::OptLLVMIR)
     return printText(module, output);

@@ -15,6 +15,7 @@ list(APPEND FLY_CORE_SOURCES
   MergeTraps.cpp
   MixedHalves.cpp
   PollyStub.cpp
+  PrintedDoubles.cpp
   RegisterSwitches.cpp
   RegisterTarget.cpp
   ROCDLTarget.cpp
