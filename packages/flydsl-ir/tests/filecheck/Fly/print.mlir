@@ -11,9 +11,7 @@ gpu.module @m {
     fly.print(%t, %l, %f) {format = "at {} of {}: {}"} : (!fly.int_tuple<(?,4)>, !fly.layout<(4,8):(8,1)>, f32) -> ()
     gpu.return
   }
-}
 
-gpu.module @wide {
   // CHECK-LABEL: gpu.func @vectors(
   // CHECK: gpu.printf "[%ld, %ld] [%.2lf]\0A", %{{.*}}, %{{.*}}, %{{.*}} : i64, i64, f64
   // CODEGEN gfx942,gfx950,gfx1201,gfx1250: s_swap_?pc_[bi]64
