@@ -112,6 +112,7 @@ def test_simulated_architecture(run_python) -> None:
     library = simulator()
     assert run_python(code, FLYDSL_HIP_LIBRARY=library, FLYDSL_SIM_ARCH="gfx950").stdout == "gfx950\n"
     assert run_python(code, FLYDSL_HIP_LIBRARY=library, ARCH="gfx1201").stdout == "gfx1201\n"
+    assert run_python(code, FLYDSL_HIP_LIBRARY=library, ARCH="gfx1250-strict").stdout == "gfx1250\n"
     assert run_python(code, FLYDSL_HIP_LIBRARY=library, ARCH="gfx950", FLYDSL_SIM_ARCH="gfx942").stdout == "gfx942\n"
     result = run_python(LAUNCH, FLYDSL_HIP_LIBRARY=library, FLYDSL_SIM_ARCH="gfx000")
     assert result.stdout.strip() == "SimulatorError: architecture 'gfx000' is not simulated"

@@ -141,6 +141,25 @@ def test_all_failing_is_an_error_with_its_cause() -> None:
     assert not function.cache.path.exists()
 
 
+@pytest.mark.parametrize("option", ["reset_to_zero", "restore_value"])
+def test_a_tensor_that_is_no_parameter_is_an_error_at_the_decorator(option: str) -> None:
+    with pytest.raises(ValueError, match=f"{option}: add_one has no parameter 'y'; it has x, tile"):
+        tuned([], **{option: ["x", "y"]})
+
+
+def test_a_key_that_is_no_parameter_warns() -> None:
+    with pytest.warns(UserWarning, match="key: add_one has no parameter 'm'"):
+        tuned([], key=["n", "m"])
+
+
+def test_what_is_no_configuration_is_named() -> None:
+    for options in ({"configs": [{"tile": 8}]}, {"default": lambda *args, **kwargs: {"tile": 8}}):
+        with pytest.raises(TypeError, match=r"add_one: a configuration is a Config, got \{'tile': 8\}"):
+            tuned([], **options)(np.zeros(1))
+    with pytest.raises(ValueError, match="select_config must return one of the measured"):
+        tuned([], select_config=lambda results: None)(np.zeros(1))
+
+
 def test_order_of_hooks_and_state_of_tensors() -> None:
     calls: Calls = []
     seen: list[Any] = []

@@ -181,3 +181,15 @@ add_seven = link_extern(fx.extern.ffi("add_seven", ["float32"], "float32"), bitc
     rt.synchronize()
     assert (x == 8).all()
     assert module.run.cache_info().disk_size == 0
+
+
+@pytest.mark.parametrize(("kind", "constant", "error", "why"), [
+    ("int32", "1 << 40", ValueError, "1099511627776 does not fit in int32"),
+    ("uint64", "-(1 << 63) - 1", ValueError, "does not fit in uint64"),
+    ("int64", "1.5", TypeError, "expected a int64 argument, got 1.5"),
+])
+def test_a_constant_fits_the_parameter(load: Any, kind: str, constant: str, error: type, why: str) -> None:
+    """It was cut to the parameter's type."""
+    module = load(SOURCE.replace("+ fx.Float32(c)", f"+ fx.extern.ffi('f', ['{kind}'], 'float32')({constant})"))
+    with pytest.raises(error, match=why):
+        module.run(np.zeros(64, np.float32))

@@ -57,6 +57,27 @@ def test_clip(load: Any, n: int) -> None:
     np.testing.assert_array_equal(y, np.maximum(x, np.float32(0.5)))
 
 
+def test_a_target_may_name_its_features(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a device reports them: the last minus belongs to the feature, not to a variant such as gfx1250-strict."""
+    monkeypatch.setenv("ARCH", "gfx942:sramecc+:xnack-")
+    x = np.zeros(8, np.float32)
+    compiled = flyc.compile(load(SOURCE).run, x, x, 8, 0.25)
+    assert b"amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-" in compiled.artifact.hsaco
+
+
+def test_assembly_is_dumped_though_the_disk_cache_has_the_kernel(
+    load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setenv("FLYDSL_RUNTIME_CACHE_DIR", str(tmp_path / "cache"))
+    x = np.zeros(8, np.float32)
+    load(SOURCE).run(x, x, 8, 0.25)
+    monkeypatch.setenv("FLYDSL_DEBUG_DUMP_ASM", "1")
+    monkeypatch.setenv("FLYDSL_DUMP_DIR", str(tmp_path / "dump"))
+    load(SOURCE).run(x, x, 8, 0.25)
+    (file,) = (f for f in (tmp_path / "dump").rglob("*") if f.is_file())
+    assert file.name.endswith("_final_isa.s") and "clip" in file.read_text()
+
+
 def test_compiled_function_checks_its_tensors(load: Any) -> None:
     module = load(SOURCE)
     x = np.zeros(8, np.float32)

@@ -1,9 +1,11 @@
 //===- Compile.cpp - LLVM IR to object code -------------------------------===//
 #include "CompileModule.h"
 #include "HoldMatrix.h"
+#include "LoadWords.h"
 #include "LowerSwitches.h"
 #include "MergeTraps.h"
 #include "MixedHalves.h"
+#include "PrintedDoubles.h"
 
 #include "fly_codegen/ArchTable.h"
 #include "fly_codegen/Codegen.h"
@@ -358,6 +360,8 @@ void Compilation::run(const CodegenOptions &options) {
   llvm::Module &module = *owned.module;
   if (options.output == CodegenOutput::LLVMIR)
     return printText(module, output);
+  loadWords(module);
+  keepPrintedDoubles(module);
   optimize(module, *machine, options.optLevel);
   if (options.output == CodegenOutput::OptLLVMIR)
     return printText(module, output);

@@ -9,11 +9,13 @@ list(APPEND FLY_CORE_SOURCES
   HoldMatrix.cpp
   InitAll.cpp
   Link.cpp
+  LoadWords.cpp
   LowerSwitches.cpp
   LLVMOptions.cpp
   MergeTraps.cpp
   MixedHalves.cpp
   PollyStub.cpp
+  PrintedDoubles.cpp
   RegisterSwitches.cpp
   RegisterTarget.cpp
   ROCDLTarget.cpp

@@ -8,6 +8,7 @@ import functools
 import inspect
 import json
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -127,9 +128,22 @@ class Autotuner:
             unknown = [k for k in self.keys if k not in self._signature.parameters]
             if unknown or len(set(self.keys)) != len(self.keys):
                 raise ValueError(f"artifact keys must be unique parameter names, got {self.keys}")
+        self._check_names()
         self.cache = WinnerCache(self.__name__)
         self._variants: dict[str, Any] = {}
         self._lock = threading.RLock()
+
+    def _check_names(self) -> None:
+        """ValueError for a tensor that is no parameter; a warning for such a key, which tells no calls apart."""
+        known = self._signature.parameters
+        for option in ("reset_to_zero", "restore_value"):
+            for name in getattr(self, option):
+                if name not in known:
+                    raise ValueError(f"{option}: {self.__name__} has no parameter {name!r}; it has {', '.join(known)}")
+        for name in self.keys:
+            if name not in known:
+                warnings.warn(f"key: {self.__name__} has no parameter {name!r}; it has {', '.join(known)}",
+                              UserWarning, stacklevel=4)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else _BoundAutotuner(self, instance)
@@ -188,7 +202,7 @@ class Autotuner:
             if config is None:
                 config = self._offline(call)
             if config is None and self.default is not None:
-                config = self.default(*call.args, **call.kwargs)
+                config = self._configuration(self.default(*call.args, **call.kwargs))
             if config is not None:
                 return config
         with self._lock:
@@ -311,7 +325,13 @@ class Autotuner:
             configs = list(self.prune_configs_by(configs, dict(call.by_name)))
         if not configs:
             raise ValueError(f"{self.__name__}: no configuration is left to choose from")
-        return configs
+        return [self._configuration(config) for config in configs]
+
+    def _configuration(self, value: Any) -> Config:
+        """``value``. TypeError if it is no configuration."""
+        if not hasattr(value, "all_kwargs"):
+            raise TypeError(f"{self.__name__}: a configuration is a Config, got {value!r}")
+        return value
 
     def _search(self, call: _Call) -> Config:
         """The best of the candidates. RuntimeError when all fail, chained to the last failure."""
@@ -350,10 +370,9 @@ class Autotuner:
         if self.select_config is None:
             return min(results, key=lambda pair: pair[1][0] if isinstance(pair[1], list) else pair[1])
         chosen = self.select_config(list(results))
-        for pair in results:
-            if pair is chosen or (pair[0] is chosen[0] and pair[1] == chosen[1]):
-                return pair
-        raise ValueError(f"{self.__name__}: select_config must return one of the measured (config, time) pairs")
+        if chosen not in results:
+            raise ValueError(f"{self.__name__}: select_config must return one of the measured (config, time) pairs")
+        return chosen
 
     def _label(self) -> str:
         if self._do_bench is not None:

@@ -338,11 +338,10 @@ class JitFunction:
         root = cache_root()
         if env.runtime.run_only and root is None:
             raise RuntimeError("FLYDSL_RUNTIME_RUN_ONLY is set but FLYDSL_RUNTIME_CACHE_DIR is empty")
-        if env.debug.dump_ir:
+        if env.debug.dump_ir or env.debug.dump_asm:
             if env.runtime.run_only:
-                raise ValueError(
-                    "FLYDSL_RUNTIME_RUN_ONLY cannot be combined with FLYDSL_DUMP_IR: dumping needs a compile"
-                )
+                asked = "FLYDSL_DUMP_IR" if env.debug.dump_ir else "FLYDSL_DEBUG_DUMP_ASM"
+                raise ValueError(f"FLYDSL_RUNTIME_RUN_ONLY cannot be combined with {asked}: dumping needs a compile")
             return None
         if root is None:
             return None

@@ -69,6 +69,7 @@ class ExternFunction:
         if isinstance(value, Numeric) and value.is_static():
             value = value.value
         if isinstance(value, (bool, int, float)):
+            self._check_constant(value, name)
             return _emit.constant(ty, value)
         raw = as_ir_value(value)
         if isinstance(raw.type, ir.IntegerType) and isinstance(ty, ir.IntegerType):
@@ -76,6 +77,16 @@ class ExternFunction:
         if raw.type != ty:
             raise TypeError(f"{self.symbol}: expected a {name} argument, got {raw.type}")
         return raw
+
+    def _check_constant(self, value: bool | int | float, name: str) -> None:
+        """TypeError for a fraction where an integer is expected, ValueError for one that has more bits."""
+        if name.startswith("float"):
+            return
+        if isinstance(value, float):
+            raise TypeError(f"{self.symbol}: expected a {name} argument, got {value!r}")
+        bits = int(name[-2:])
+        if not -(1 << (bits - 1)) <= value < 1 << bits:
+            raise ValueError(f"{self.symbol}: {value} does not fit in {name}")
 
     def _declare(self) -> None:
         body = _context.CompilationContext.get_current().gpu_module_body

@@ -23,7 +23,17 @@ LogicalResult MakeCopyAtomOp::verify() {
   return success();
 }
 
-FLY_INFER(AtomSetValueOp, adaptor.getAtom().getType())
+// A value for an atom without state would be lost when the atom is made again from its type.
+FLY_INFER_BODY(AtomSetValueOp) {
+  Type atom = adaptor.getAtom().getType(), operation;
+  if (auto copy = dyn_cast<CopyAtomType>(atom))
+    operation = copy.getCopyOp();
+  else if (auto mma = dyn_cast<MmaAtomType>(atom))
+    operation = mma.getMmaOp();
+  if (!isa_and_nonnull<StatefulOpTypeInterface>(operation))
+    return emitOptionalError(loc, "the atom of ", atom, " has no state");
+  return finishInference(loc, alg, atom, types);
+}
 FLY_INFER(GetCopyAtomOp, cast<TiledCopyType>(adaptor.getTiledCopy().getType()).getCopyAtom())
 FLY_INFER(GetMmaAtomOp, cast<TiledMmaType>(adaptor.getTiledMma().getType()).getMmaAtom())
 
@@ -182,22 +192,24 @@ static LogicalResult verifyElements(Operation *op, Type srcTy, Type dstTy) {
 }
 
 // Without a predicate nothing is left out.
-static LogicalResult verifyZeroFill(Operation *op, bool zeroFill, Value pred) {
+static LogicalResult verifyPredicate(Operation *op, TypedValue<fly::MemRefType> pred, bool zeroFill) {
   if (zeroFill && !pred)
     return op->emitOpError("fills with zero where a predicate is false, and has no predicate");
+  if (pred && !pred.getType().getElemTy().isInteger(1))
+    return op->emitOpError("a predicate holds i1, got ") << pred.getType();
   return success();
 }
 
 LogicalResult CopyOp::verify() {
   if (!isa<CopyAtomType, TiledCopyType>(getCopyAtom().getType()))
     return emitOpError("needs a copy atom or a tiled copy, got ") << getCopyAtom().getType();
-  if (failed(verifyZeroFill(*this, getZeroFill(), getPred())))
+  if (failed(verifyPredicate(*this, getPred(), getZeroFill())))
     return failure();
   return verifyElements(*this, getSrc().getType(), getDst().getType());
 }
 
 LogicalResult CopyAtomCall::verify() {
-  if (failed(verifyZeroFill(*this, getZeroFill(), getPred())))
+  if (failed(verifyPredicate(*this, getPred(), getZeroFill())))
     return failure();
   return verifyElements(*this, getSrc().getType(), getDst().getType());
 }

@@ -161,5 +161,12 @@ LogicalResult MemRefStoreVecOp::verify() {
   if (!vector || !isStorable(vector.getElementType(), getMemref().getType().getElemTy()))
     return emitOpError("stores a vector of ") << getMemref().getType().getElemTy() << ", got "
                                               << getVector().getType();
+  auto layout = dyn_cast<LayoutAttr>(getMemref().getType().getLayout());
+  Algebra alg(getContext());
+  Int size = layout ? alg.size(alg.fromAttr(layout)) : Int::none();
+  bool known = layout && !alg.failed() && size.isStatic;
+  if (vector.getRank() != 1 || (known && vector.getNumElements() != size.value))
+    return emitOpError("stores a flat vector of all elements of ") << getMemref().getType()
+                                                                   << ", got " << vector;
   return success();
 }

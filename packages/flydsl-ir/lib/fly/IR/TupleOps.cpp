@@ -19,7 +19,9 @@ static Tuple read(Algebra &alg, Value v) { return alg.fromAttr(tupleAttr(v)); }
 
 LogicalResult StaticOp::verify() {
   auto mayStatic = dyn_cast<MayStaticTypeInterface>(getType());
-  if (mayStatic && !mayStatic.isStatic())
+  if (!mayStatic)
+    return emitOpError("needs a type that describes its value, got ") << getType();
+  if (!mayStatic.isStatic())
     return emitOpError("needs a static type, but ") << getType() << " has dynamic parts";
   return success();
 }

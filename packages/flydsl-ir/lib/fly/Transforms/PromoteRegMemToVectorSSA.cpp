@@ -72,6 +72,8 @@ public:
   DenseMap<Operation *, Access> accesses;
   /// Allocations of register memory that stay memory.
   SmallVector<Operation *> unknown;
+  /// Accesses that leave their allocation: the operation, its first element, and what is allocated.
+  SmallVector<std::tuple<Operation *, int64_t, VectorType>> outside;
 
   /// The allocations outside of `op` that are accessed inside, in allocation order.
   SmallVector<Operation *> touchedIn(Operation *op) const {
@@ -100,8 +102,8 @@ private:
   }
 
   /// True if all uses of `ptr`, which is `offset` elements into `root`, can be promoted.
-  static bool collect(Operation *root, Value ptr, int64_t offset, VectorType state,
-                      SmallVectorImpl<std::pair<Operation *, int64_t>> &found) {
+  bool collect(Operation *root, Value ptr, int64_t offset, VectorType state,
+               SmallVectorImpl<std::pair<Operation *, int64_t>> &found) {
     for (OpOperand &use : ptr.getUses()) {
       Operation *user = use.getOwner();
       if (auto add = dyn_cast<AddOffsetOp>(user)) {
@@ -117,22 +119,28 @@ private:
         accessed = load.getResult().getType();
       else if (auto store = dyn_cast<PtrStoreOp>(user); store && store.getPtr() == ptr)
         accessed = store.getValue().getType();
-      if (!accessed || !fits(accessed, offset, state) || !onlyStructuredBetween(root, user))
+      if (!accessed || !hasElements(accessed, state) || !onlyStructuredBetween(root, user))
         return false;
+      if (!isInside(accessed, offset, state)) {
+        outside.push_back({user, offset, state});
+        return false;
+      }
       found.push_back({user, offset});
     }
     return true;
   }
 
-  static bool fits(Type accessed, int64_t offset, VectorType state) {
+  static bool hasElements(Type accessed, VectorType state) {
     auto vector = dyn_cast<VectorType>(accessed);
-    if (vector && vector.getRank() != 1)
-      return false;
+    Type element = getElementTypeOrSelf(accessed);
+    return (!vector || vector.getRank() == 1) && element.isIntOrFloat() &&
+           element.getIntOrFloatBitWidth() == state.getElementTypeBitWidth();
+  }
+
+  static bool isInside(Type accessed, int64_t offset, VectorType state) {
+    auto vector = dyn_cast<VectorType>(accessed);
     int64_t count = vector ? vector.getNumElements() : 1;
-    Type element = vector ? vector.getElementType() : accessed;
-    return element.isIntOrFloat() &&
-           element.getIntOrFloatBitWidth() == state.getElementTypeBitWidth() && offset >= 0 &&
-           offset + count <= state.getNumElements();
+    return offset >= 0 && offset + count <= state.getNumElements();
   }
 
   static bool onlyStructuredBetween(Operation *root, Operation *user) {
@@ -287,6 +295,11 @@ class PromoteRegMemToVectorSSA
       Analysis analysis(func);
       if (failed(checkRegisterReads(func.getBody().front(), analysis.roots, analysis.accesses)))
         signalPassFailure();
+      for (auto [access, offset, state] : analysis.outside) {
+        access->emitOpError("is at element ")
+            << offset << " of " << state.getNumElements() << " elements of register memory";
+        signalPassFailure();
+      }
       for (Operation *root : analysis.unknown)
         if (failed(checkNeverStored(root)))
           signalPassFailure();

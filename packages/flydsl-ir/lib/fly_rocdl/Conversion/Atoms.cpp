@@ -154,9 +154,7 @@ struct AtomSetValuePattern : OpConversionPattern<fly::AtomSetValueOp> {
   LogicalResult matchAndRewrite(fly::AtomSetValueOp op, OpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     Type operation = getAtomOperation(op.getAtom().getType());
-    auto stateful = dyn_cast_or_null<fly::StatefulOpTypeInterface>(operation);
-    if (!stateful)
-      return op.emitOpError() << "the atom of " << op.getAtom().getType() << " has no state";
+    auto stateful = cast<fly::StatefulOpTypeInterface>(operation); // type inference looked
     Value state = stateful.setAtomState(rewriter, op.getLoc(), adaptor.getAtom(),
                                         op.getFieldAttr(), adaptor.getValue());
     if (!state)

@@ -47,8 +47,8 @@ static LLVM::GlobalOp createSharedGlobal(OpBuilder &builder, Location loc, gpu::
 static FailureOr<Value> makeRegisterPtr(OpBuilder &builder, fly::MakePtrOp op, Type type) {
   DictionaryAttr dict = op.getDictAttrsAttr();
   auto size = dict ? dict.getAs<IntegerAttr>("allocSize") : IntegerAttr();
-  if (!size)
-    return op.emitOpError("of registers needs dictAttrs = {allocSize = N}");
+  if (!size || size.getInt() <= 0)
+    return op.emitOpError("of registers needs dictAttrs = {allocSize = N} with N > 0");
   Location loc = op.getLoc();
   Value count = createI64(builder, loc, size.getInt());
   Type elem = getStorageType(op.getResult().getType().getElemTy());
@@ -59,14 +59,17 @@ static FailureOr<Value> makeSharedPtr(OpBuilder &builder, fly::MakePtrOp op) {
   DictionaryAttr dict = op.getDictAttrsAttr();
   auto bytes = dict ? dict.getAs<IntegerAttr>("allocBytes") : IntegerAttr();
   auto align = dict ? dict.getAs<IntegerAttr>("allocAlign") : IntegerAttr();
-  if (!bytes || !align)
-    return op.emitOpError("of shared memory needs dictAttrs = {allocBytes = N, allocAlign = N}");
+  if (!bytes || !align || bytes.getInt() < 0)
+    return op.emitOpError("of shared memory needs dictAttrs = {allocBytes = N, allocAlign = N} with N >= 0");
   auto module = op->getParentOfType<gpu::GPUModuleOp>();
   if (!module)
     return op.emitOpError("shared make_ptr must be inside a gpu.module");
   Location loc = op.getLoc();
-  LLVM::GlobalOp global = createSharedGlobal(builder, loc, module, kStaticPrefix, bytes.getInt(),
-                                             align.getInt());
+  // The pointer's type may promise more than the attribute: accesses rely on it.
+  int64_t promised = op.getResult().getType().getAlignment().getAlignment();
+  LLVM::GlobalOp global =
+      createSharedGlobal(builder, loc, module, kStaticPrefix, bytes.getInt(),
+                         std::max(align.getInt(), promised & -promised));
   return LLVM::AddressOfOp::create(builder, loc, global).getResult();
 }
 
@@ -203,6 +206,19 @@ struct ApplySwizzlePattern : OpConversionPattern<fly::ApplySwizzleOp> {
   }
 };
 
+/// The elements from the pointer that `ptr` was derived from, where all steps are static.
+static std::optional<int64_t> getStaticOffset(Value ptr) {
+  int64_t offset = 0;
+  while (auto add = ptr.getDefiningOp<fly::AddOffsetOp>()) {
+    auto step = cast<fly::IntTupleType>(add.getOffset().getType()).getAttr();
+    if (!step.isLeafInt() || !step.isStatic())
+      return std::nullopt;
+    offset += step.extractIntFromLeaf().getValue();
+    ptr = add.getPtr();
+  }
+  return offset;
+}
+
 struct RecastIterPattern : OpConversionPattern<fly::RecastIterOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult matchAndRewrite(fly::RecastIterOp op, OpAdaptor adaptor,
@@ -217,6 +233,10 @@ struct RecastIterPattern : OpConversionPattern<fly::RecastIterOp> {
       return success();
     }
     // The offset of a buffer pointer counts elements: old * oldBits / newBits.
+    if (std::optional<int64_t> elements = getStaticOffset(op.getSrc());
+        elements && *elements * oldBits % newBits != 0)
+      return op.emitOpError() << "element " << *elements << " of " << from.getElemTy()
+                              << " is inside an element of " << to.getElemTy();
     Location loc = op.getLoc();
     Value fat = adaptor.getSrc();
     Value offset = LLVM::ExtractValueOp::create(rewriter, loc, fat, ArrayRef<int64_t>{1});

@@ -282,3 +282,33 @@ func.func @mma_destination(%a: !fly.mma_atom<!fly.universal_fma<1x1x1, (f32, f32
   %r = "fly.mma_atom_call_ssa"(%a, %b, %c, %d, %e) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>}> : (!fly.mma_atom<!fly.universal_fma<1x1x1, (f32, f32) -> f32>>, !fly.memref<f32, register, 1:1>, f32, f32, f32) -> f32
   return
 }
+
+// -----
+
+// It would be lost: an atom without state is made again from its type.
+!at = !fly.copy_atom<!fly.universal_copy<32>, 32>
+func.func @no_state(%a: !at, %n: i32) {
+  // expected-error @+2 {{the atom of '!fly.copy_atom<!fly.universal_copy<32>, 32>' has no state}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %b = fly.atom.set_value(%a, "soffset", %n) : (!at, i32) -> !at
+  return
+}
+
+// -----
+
+!mma = !fly.mma_atom<!fly_rocdl.cdna3.mfma<16x16x16, (f16, f16) -> f32>>
+func.func @no_scale(%a: !mma, %n: i32) {
+  // expected-error @+2 {{has no state}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %b = fly.atom.set_value(%a, "scale_a", %n) : (!mma, i32) -> !mma
+  return
+}
+
+// -----
+
+!at = !fly.copy_atom<!fly.universal_copy<32>, 32>
+func.func @predicate(%a: !at, %m: !fly.memref<f32, global, 1:1>, %r: !fly.memref<f32, register, 1:1>, %p: !fly.memref<i8, register, 1:1>) {
+  // expected-error @+1 {{a predicate holds i1, got '!fly.memref<i8, register, 1:1>'}}
+  fly.copy_atom_call(%a, %m, %r, %p) : (!at, !fly.memref<f32, global, 1:1>, !fly.memref<f32, register, 1:1>, !fly.memref<i8, register, 1:1>) -> ()
+  return
+}

@@ -128,3 +128,36 @@ func.func @fragment(%a: !fly.memref<f32, global, ?:1>) {
   %f = fly.make_fragment_like(%a) : (!fly.memref<f32, global, ?:1>) -> !fly.memref<f32, register, 4:1>
   return
 }
+
+// -----
+
+// A pointer and a number are not described by their types.
+func.func @static_pointer() {
+  // expected-error @+1 {{needs a type that describes its value, got '!fly.ptr<f32, global>'}}
+  %p = fly.static : !fly.ptr<f32, global>
+  return
+}
+
+// -----
+
+func.func @static_number() {
+  // expected-error @+1 {{needs a type that describes its value, got 'i32'}}
+  %n = fly.static : i32
+  return
+}
+
+// -----
+
+func.func @store_vec_size(%m: !fly.memref<f32, global, (2,2):(1,8)>, %v: vector<2xf32>) {
+  // expected-error @+1 {{stores a flat vector of all elements of '!fly.memref<f32, global, (2,2):(1,8)>', got 'vector<2xf32>'}}
+  fly.memref.store_vec(%v, %m) : (vector<2xf32>, !fly.memref<f32, global, (2,2):(1,8)>) -> ()
+  return
+}
+
+// -----
+
+func.func @store_vec_rank(%m: !fly.memref<f32, global, (2,2):(1,8)>, %v: vector<2x2xf32>) {
+  // expected-error @+1 {{stores a flat vector of all elements}}
+  fly.memref.store_vec(%v, %m) : (vector<2x2xf32>, !fly.memref<f32, global, (2,2):(1,8)>) -> ()
+  return
+}

@@ -11,6 +11,14 @@ gpu.module @m {
     fly.print(%t, %l, %f) {format = "at {} of {}: {}"} : (!fly.int_tuple<(?,4)>, !fly.layout<(4,8):(8,1)>, f32) -> ()
     gpu.return
   }
+
+  // CHECK-LABEL: gpu.func @vectors(
+  // CHECK: gpu.printf "[%ld, %ld] [%.2lf]\0A", %{{.*}}, %{{.*}}, %{{.*}} : i64, i64, f64
+  // CODEGEN gfx942,gfx950,gfx1201,gfx1250: s_swap_?pc_[bi]64
+  gpu.func @vectors(%i: vector<2xi64>, %f: vector<1xf64>) kernel {
+    fly.print(%i, %f) {format = "{} {}"} : (vector<2xi64>, vector<1xf64>) -> ()
+    gpu.return
+  }
 }
 
 // CHECK-LABEL: func.func @host(

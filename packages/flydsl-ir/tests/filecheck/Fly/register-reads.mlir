@@ -73,3 +73,17 @@ gpu.module @hidden {
     gpu.return
   }
 }
+
+// -----
+
+// Accesses stay inside of what is allocated.
+gpu.module @outside {
+  gpu.func @k(%out: !fly.ptr<f32, global>, %x: f32) kernel {
+    %p = fly.make_ptr() {dictAttrs = {allocSize = 2 : i64}} : () -> !fly.ptr<f32, register>
+    %n = fly.make_int_tuple() : () -> !fly.int_tuple<3>
+    %q = fly.add_offset(%p, %n) : (!fly.ptr<f32, register>, !fly.int_tuple<3>) -> !fly.ptr<f32, register>
+    // expected-error @below {{is at element 3 of 2 elements of register memory}}
+    fly.ptr.store(%x, %q) : (f32, !fly.ptr<f32, register>) -> ()
+    gpu.return
+  }
+}

@@ -85,3 +85,39 @@ gpu.module @m {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @m {
+  gpu.func @negative_bytes() kernel {
+    // expected-error@+2 {{of shared memory needs dictAttrs = {allocBytes = N, allocAlign = N} with N >= 0}}
+    // expected-error@+1 {{failed to legalize operation}}
+    %p = fly.make_ptr() {dictAttrs = {allocBytes = -4 : i64, allocAlign = 4 : i64}} : () -> !fly.ptr<f32, shared>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @m {
+  gpu.func @no_elements() kernel {
+    // expected-error@+2 {{of registers needs dictAttrs = {allocSize = N} with N > 0}}
+    // expected-error@+1 {{failed to legalize operation}}
+    %p = fly.make_ptr() {dictAttrs = {allocSize = 0 : i64}} : () -> !fly.ptr<f32, register>
+    gpu.return
+  }
+}
+
+// -----
+
+// Its address is no multiple of the new element, in which the offset is counted.
+gpu.module @m {
+  gpu.func @recast(%p: !fly.ptr<f16, #fly_rocdl.buffer_desc>) kernel {
+    %n = fly.make_int_tuple() : () -> !fly.int_tuple<3>
+    %q = fly.add_offset(%p, %n) : (!fly.ptr<f16, #fly_rocdl.buffer_desc>, !fly.int_tuple<3>) -> !fly.ptr<f16, #fly_rocdl.buffer_desc>
+    // expected-error@+2 {{element 3 of 'f16' is inside an element of 'i32'}}
+    // expected-error@+1 {{failed to legalize operation}}
+    %r = fly.recast_iter(%q) : (!fly.ptr<f16, #fly_rocdl.buffer_desc>) -> !fly.ptr<i32, #fly_rocdl.buffer_desc>
+    gpu.return
+  }
+}

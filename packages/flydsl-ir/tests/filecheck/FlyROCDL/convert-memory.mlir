@@ -41,6 +41,21 @@ gpu.module @static {
 
 // -----
 
+// Shared memory is aligned as the pointer promises, whatever the attribute asks for.
+// CHECK-LABEL: gpu.module @promise
+// CHECK: llvm.mlir.global external @__shared_alloc_0() {addr_space = 3 : i32, alignment = 16 : i64, dso_local} : !llvm.array<16 x i8>
+gpu.module @promise {
+  // CODEGEN gfx942,gfx950: ds_write_b128
+  // CODEGEN gfx1201,gfx1250: ds_store_b128
+  gpu.func @f(%v: vector<4xf32>) kernel {
+    %p = fly.make_ptr() {dictAttrs = {allocBytes = 16 : i64, allocAlign = 4 : i64}} : () -> !fly.ptr<f32, shared, align<16>>
+    fly.ptr.store(%v, %p) : (vector<4xf32>, !fly.ptr<f32, shared, align<16>>) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
 // One global for all dynamic shared memory of a module.
 // CHECK-LABEL: gpu.module @dynamic
 // CHECK-COUNT-1: llvm.mlir.global external @__dynamic_shared_0() {addr_space = 3 : i32, alignment = 1024 : i64, dso_local} : !llvm.array<0 x i8>

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -81,7 +82,7 @@ def simulator_directory() -> Path:
 def simulator_arch() -> str:
     """Architecture to simulate: ``FLYDSL_SIM_ARCH``, else ``ARCH``, else :func:`get_rocm_arch`."""
     arch = os.environ.get("FLYDSL_SIM_ARCH") or os.environ.get("ARCH") or get_rocm_arch() or DEFAULT_ARCH
-    return arch.strip().lower().split(":")[0]
+    return re.split(r"[-:]", arch.strip().lower())[0]  # variants (gfx1250-strict) and features are the compiler's
 
 
 def ensure_loaded() -> None:

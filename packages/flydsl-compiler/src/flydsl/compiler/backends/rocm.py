@@ -52,6 +52,12 @@ class RocmBackend(BaseBackend):
         """The processor, without variant and feature suffixes."""
         return re.split(r"[-:]", self.target.arch)[0]
 
+    @property
+    def target_id(self) -> str:
+        """The processor with its features (``gfx942:sramecc+:xnack-``), without a variant (``gfx1250-strict``)."""
+        _, colon, features = self.target.arch.partition(":")
+        return self.chip + colon + features
+
     def pipeline_fragments(self, *, compile_hints: dict[str, Any]) -> list[str]:
         # runtime=OpenCL concerns printf only: the back end lowers it without a device library.
         to_rocdl = (

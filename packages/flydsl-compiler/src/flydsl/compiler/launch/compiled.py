@@ -135,7 +135,7 @@ def _single_constant_launch(artifact: CompiledArtifact) -> tuple[str, int, int]:
         raise ValueError(f"{artifact.name}: needs exactly one launch, the plan has {len(launches)}")
     written: dict[int, list[list[Any]]] = {}
     for instruction in code:
-        if instruction[0] not in ("launch", "ret", "br", "condbr", "assert"):
+        if instruction[0] not in ("launch", "ret", "br", "cond_br", "assert"):
             written.setdefault(instruction[1], []).append(instruction)
 
     def constant(register: int, what: str) -> int:

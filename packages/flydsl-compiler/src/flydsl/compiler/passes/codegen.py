@@ -41,7 +41,7 @@ def _in_process(
 ) -> bytes:
     import flydsl.ir as fly_ir
 
-    arch = backend.target.arch.split("-")[0]
+    arch = backend.target_id
     level, debug_info = env.compile.opt_level, env.debug.enable_debug_info
     llvm_options: Any = hints.get("llvm_options") or {}
     try:

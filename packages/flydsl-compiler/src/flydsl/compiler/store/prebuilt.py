@@ -180,7 +180,7 @@ def folders(arch: str) -> tuple[PrebuiltFolder, ...]:
 
 def find(call: Call) -> CompiledArtifact | None:
     """The prebuilt artifact of a call. None without one, where line tables are asked for, and while IR is dumped."""
-    if not env.runtime.prebuilt or env.debug.dump_ir or _lines_asked_for():
+    if not env.runtime.prebuilt or env.debug.dump_ir or env.debug.dump_asm or _lines_asked_for():
         return None
     for folder in folders(call.backend.target.arch):
         if not folder.covers(call.reached.module):

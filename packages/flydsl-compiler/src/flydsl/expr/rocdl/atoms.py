@@ -165,7 +165,13 @@ def WMMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None, *, el
 def WMMAScale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, elem_ty_acc: Any = None, *,
               opsel_a: int = 0, opsel_b: int = 0, mod_c: int = 0, reuse_a: bool = False, reuse_b: bool = False,
               block_size: int = 32) -> ir.Type:
-    """Block-scaled matrix instruction of gfx1250. State: ``scale_a``, ``scale_b``."""
+    """Block-scaled matrix instruction of gfx1250. State: ``scale_a``, ``scale_b``.
+
+    The atom's layouts of A and B are the published ones: half ``h`` of a wave holds ``k = 8 h + v % 8 + 16 (v / 8)``.
+    The instruction takes 8-bit values in runs of 16 (``k = 16 h + v % 16 + 32 (v / 16)``), those of 4 and 6 bits in
+    runs of 32. With equal widths and no scales that only reorders the sum (and two 8-bit operands may have scales of
+    32); otherwise load the runs by hand.
+    """
     a = mlir_type(elem_ty_a)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)
     return fly_rocdl.MmaOpGFX1250_WMMAScaleType.get(

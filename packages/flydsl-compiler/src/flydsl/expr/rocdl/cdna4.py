@@ -24,7 +24,12 @@ __all__ = [
 
 def MFMA_Scale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, elem_ty_acc: Any = None, *,
                opsel_a: int = 0, opsel_b: int = 0) -> ir.Type:
-    """MX-scaled MFMA of gfx950. State: ``scale_a``, ``scale_b``."""
+    """MX-scaled MFMA of gfx950. State: ``scale_a``, ``scale_b``.
+
+    The atom's layouts of A and B are the published ones: a lane group ``g`` holds ``k = 32 g + v``. The instruction
+    takes 8-bit values as two runs of 16, ``k = 16 g`` and ``k = K / 2 + 16 g``. With two 8-bit operands and no scales
+    that only reorders the sum. With scales of blocks, or beside an operand of 4 or 6 bits, load the two runs by hand.
+    """
     a = mlir_type(elem_ty_a)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)
     return fly_rocdl.MmaOpCDNA4_MFMAScaleType.get(m, n, k, a, b, accumulator(elem_ty_acc, a), opsel_a, opsel_b)

@@ -41,7 +41,7 @@ public:
   SmallVector<Piece> pieces;
 
 private:
-  bool scalar(Value value, bool narrow = false);
+  bool scalar(Value value);
   void tuple(const Tuple &tuple, Algebra &algebra, bool literal);
 
   PatternRewriter &rewriter;
@@ -50,7 +50,7 @@ private:
 
 } // namespace
 
-bool Renderer::scalar(Value value, bool narrow) {
+bool Renderer::scalar(Value value) {
   Type type = value.getType();
   if (type.isIndex()) {
     value = arith::IndexCastOp::create(rewriter, loc, rewriter.getI64Type(), value);
@@ -59,7 +59,7 @@ bool Renderer::scalar(Value value, bool narrow) {
   if (!type.isIntOrFloat())
     return false;
   unsigned bits = type.getIntOrFloatBitWidth();
-  bool wide = bits > 32 && !narrow, isFloat = isa<FloatType>(type);
+  bool wide = bits > 32, isFloat = isa<FloatType>(type);
   Type target = isFloat ? (wide ? Type(rewriter.getF64Type()) : Type(rewriter.getF32Type()))
                         : Type(rewriter.getIntegerType(wide ? 64 : 32));
   unsigned targetBits = wide ? 64 : 32;
@@ -67,12 +67,8 @@ bool Renderer::scalar(Value value, bool narrow) {
     return false;
   if (isFloat && bits < targetBits)
     value = arith::ExtFOp::create(rewriter, loc, target, value);
-  else if (isFloat && bits > targetBits)
-    value = arith::TruncFOp::create(rewriter, loc, target, value);
   else if (!isFloat && bits < targetBits)
     value = arith::ExtSIOp::create(rewriter, loc, target, value);
-  else if (!isFloat && bits > targetBits)
-    value = arith::TruncIOp::create(rewriter, loc, target, value);
   pieces.push_back({"", value, isFloat ? (wide ? "%.2lf" : "%.2f") : (wide ? "%ld" : "%d")});
   return true;
 }
@@ -128,7 +124,7 @@ bool Renderer::render(Value value) {
     if (i != 0)
       text(", ");
     Value element = vector::ExtractOp::create(rewriter, loc, value, ArrayRef<int64_t>{i});
-    if (!scalar(element, /*narrow=*/true))
+    if (!scalar(element))
       return false;
   }
   text("]");

@@ -63,16 +63,14 @@ def rdna_fp8_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                  blocks=steps, chunk_words=PIECE_WORDS, lanes=WAVE)
 
     def fetch(t, _):
-        """Both operands of a tile: ``[tile][step]``, carried around the loop as the loads give them, 64-bit integers.
-        The compiler would turn carried vectors of i32 into those, and convert them at the head of the loop, which is
-        then too long to be moved behind its body: all that is carried is copied there."""
+        """Both operands of a tile: ``[tile][step]``."""
         first = a_at + t.index * (config.tile_k // 4)
         rows_of_a = [[a.load(first + (mi * 16 * stride + step * (K_STEP // 4)), PIECE_WORDS)
                       for step in fx.range_constexpr(steps)] for mi in fx.range_constexpr(config.m_repeat)]
-        return [[[piece.bitcast(fx.Int64)[0] for piece in row] for row in x] for x in (rows_of_a, b.fetch(t))]
+        return [rows_of_a, b.fetch(t)]
 
     def pieces(operand, held, tile, step):
-        return [fx.Vector.from_elements([held[0][operand][tile][step]], fx.Int64).bitcast(fx.Int32)]
+        return [held[0][operand][tile][step]]
 
     products = TileProducts(config.op, tally, config.m_repeat, config.n_repeat, steps,
                             partial(pieces, 0), partial(pieces, 1), size=config.m_repeat)
