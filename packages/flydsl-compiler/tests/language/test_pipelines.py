@@ -109,15 +109,19 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
     specialised = (fx.WaveGroups(THREADS // fx.num_warp_threads()), 3) if fx.const_expr(mode == "specialised") else None
     number = fixed if bound.endswith("static") else tiles
     pipeline = fx.Pipeline(number, stages, producers, whole_turns=bound == "whole", rolled=rolled, groups=groups,
-                           specialised=specialised)
+                           kept=int(mode == "kept"), specialised=specialised)
     total, history = fx.Float32(0.0), {"last": [fx.Float32(0.0), fx.Int32(0)]}
     for step in fx.pipeline_range(pipeline):
         tile = fx.make_view(place(step.stage), fx.make_layout(WIDTH, 1))
+        if fx.const_expr(mode == "kept" and not kind.endswith("pieces")):
+            step.arrive()
         if fx.const_expr(kind.endswith("pieces")):
             step.start(1)
         mirrored, own = tile[WIDTH - 1 - t], tile[t]
         if fx.const_expr(kind.endswith("pieces") and bound != "one piece"):
             step.start(0)
+        if fx.const_expr(mode == "kept" and kind.endswith("pieces")):
+            step.arrive()
         if fx.const_expr(mode == "turns"):
             with step.turn():
                 total = total + mirrored * (step.tile + 1).to(fx.Float32) + own
@@ -127,7 +131,7 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
             if fx.const_expr(mode in ("arrive", "arrive alone")):
                 step.arrive()
             total = total + mirrored * (step.tile + 1).to(fx.Float32) + own
-            if fx.const_expr(mode == "arrive"):
+            if fx.const_expr(mode in ("arrive", "kept")):
                 step.advance()
         history = {"last": [own, step.tile]}
     if fx.const_expr(mode == "specialised"):
@@ -278,7 +282,7 @@ def test_sum_of_tiles(device: Any, kind: str, bound: str) -> None:
     modes += ["arrive", "arrive alone"] if ARCH.startswith("gfx12") else []
     several = (1, 2, 3) if kind in ("staged", "reach") else (2, 3, 4)
     for stages in several[1:2] if bound.startswith("rolled") else several:
-        for mode in modes:
+        for mode in modes + (["kept"] if ARCH.startswith("gfx12") and stages > 2 else []):
             turn = stages if kind != "reach" or stages == 2 else 2 * stages
             for tiles in (turn, 3 * turn) if bound == "whole" else (1, 8) if bound.endswith("static") else (1, 2, 7):
                 y = np.full(THREADS, np.nan, np.float32)

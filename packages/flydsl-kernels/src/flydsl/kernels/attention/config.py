@@ -125,7 +125,13 @@ class AttentionConfig(KernelConfig):
     @property
     def stages(self) -> int:
         """Tiles that have a place in LDS at once."""
-        return 2
+        return 4 if self.kept else 2
+
+    @property
+    def kept(self) -> int:
+        """Tiles of them that are not overwritten yet when the next one is read: a wave passes the first half of the
+        turn half a step before the second, and reads of LDS go on across it."""
+        return int(self.splits_turn and self.alone and self.direct is not None)
 
     @property
     def alone(self) -> bool:
@@ -204,6 +210,12 @@ class AttentionConfig(KernelConfig):
     def early(self) -> int:
         """Of them, those that are weighed beside the product with the values of the tile before."""
         return self.values // 2
+
+    @property
+    def together(self) -> int:
+        """Of them, those that become probabilities together. Instructions of gfx1250 name registers of some quarters, which
+        another instruction chooses: one is enough for several of a kind that follow each other."""
+        return 8 if self.target.arch == "gfx1250" else 2
 
     @property
     def delay(self) -> int:

@@ -129,7 +129,8 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
             if fx.const_expr(config.page):
                 PageNumbers(table, fx.Int32(0), fx.ceildiv(here.keys, config.page), tid,
                             config.threads).require(sizes.pages)
-            pipeline = fx.Pipeline(end - begin, config.stages, passing.producer(), rolled=config.alone)
+            pipeline = fx.Pipeline(end - begin, config.stages, passing.producer(), rolled=config.alone,
+                                   kept=config.kept)
             PassingTiles((k_tile,), sources, config.direct).bring(-1, config.stages - 1)
             pipeline.start()
             scores.fill(0.0)
@@ -151,7 +152,8 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
                 following, turn = None, None
                 if fx.const_expr(config.splits_turn):
                     following, turn = scores_from((step.stage + 1) % config.stages), step
-                weave(then, config.turned(p), softmax.begin(), stores, config.delay, following, turn=turn)
+                weave(then, config.turned(p), softmax.begin(), stores, config.delay, following, turn=turn,
+                      early=config.kept > 0)
 
         found = softmax.result()
         result = fx.Float32 if fx.const_expr(config.split) else element

@@ -320,7 +320,7 @@ class PassingTile:
         self._element, self._target = element, target
         self._thread, self._wave = fx.thread_idx.x, fx.wave_index()
         self._tiles = tiles
-        self._rolled = rolled
+        self._rolled, self._stages = rolled, stages
         self._arrays = [[memory.allocate(array[element, tile.size * (stages if rolled else 1), 128]).peek().ptr
                          for tile in self._tiles] for _ in range(1 if rolled else stages)]
         self._staged: list[list[Any]] = []
@@ -329,8 +329,10 @@ class PassingTile:
         """Where the tiles of a stage are."""
         if not self._rolled:
             return self._arrays[stage]
-        # One of two is chosen: a product with a scalar and its sum with a lane's place would be a quarter as fast.
-        return [start + (fx.Int32(stage) == 0).select(0, tile.size)
+        # Sizes are chosen by the bits: a product with a scalar and its sum with a lane's place would be a quarter as
+        # fast.
+        bits = [(fx.Int32(stage) & 1 << i, 1 << i) for i in range((self._stages - 1).bit_length())]
+        return [start + sum((bit == 0).select(0, weight * tile.size) for bit, weight in bits)
                 for start, tile in zip(self._arrays[0], self._tiles, strict=True)]
 
     def along(self, stage: Any) -> Any:

@@ -84,28 +84,32 @@ def count_of(fragment: Any, mode: int) -> int:
 
 
 def reads_ahead(b: Any, ahead: int = AHEAD) -> int:
-    """Reads that are started before a product with an operand of one block of rows, or of several."""
-    return ahead if count_of(b, 1) == 1 else ahead // 2
+    """Reads that are started before a product with an operand of one block of rows, or of several: fewer, as each is
+    for several products."""
+    return ahead if count_of(b, 1) == 1 else ahead * 3 // 4
 
 
 def weave(product: TileProduct, b: Any, others: Sequence[Work] = (), copies: Sequence[Work] = (), first: int = 0,
-          following: TileProduct | None = None, ahead: int = AHEAD, turn: Any = None) -> None:
+          following: TileProduct | None = None, ahead: int = AHEAD, turn: Any = None,
+          early: bool = False) -> None:
     """Emit a product, what it needs read some reads before, and other work spread over its instructions.
 
     Args:
         b: operand in registers.
         first: instructions before the first of `others`.
         following: a product of which the first reads are started among the last instructions of this.
-        ahead: reads from LDS before the product that needs them, of one block of rows; half, where each is for several.
+        ahead: reads from LDS before the product that needs them, of one block of rows; fewer where each is for several.
         turn: step of a pipeline (for an operand of several blocks) whose turn is among the last instructions, behind
             the last reads of this product: the wave arrives at the barrier some instructions before it waits there, and
-            `following` is read behind it.
+            `following` is read behind it. `early`: it arrives at the barrier before it reads for this product.
     """
     products, blocks = list(product.products(b)), count_of(b, 1)
     ahead = reads_ahead(b, ahead)
     late = len(products) * 3 // 4 if len(copies) == 1 else 0
     arrival = min(2 * blocks, len(products) - 1)  # instructions that are left then; what is copied has been started
-    if turn is not None:
+    if turn is not None and early:
+        arrival = len(products)
+    elif turn is not None:
         late = min(late, (len(products) - arrival) * 2 // 3)
     shares = zip(_shares(others, len(products), first), _shares(copies, len(products), late), strict=True)
     for i, ((needed, multiply), work) in enumerate(zip(products, shares, strict=True)):
