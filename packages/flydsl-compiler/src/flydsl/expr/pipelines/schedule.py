@@ -261,7 +261,8 @@ class Step:
         """`left` is the number of tiles that follow, where it is known."""
         self._pipeline, self._number, self._left = pipeline, number, left
         self.tile, self.stage, self.last = tile, pipeline._place(tile, number) % pipeline.stages, left == 0
-        self._advanced = self._stored = self._arrived = False
+        self._advanced = self._arrived = False
+        self._stored: set[int | None] = set()  # pieces, None: as a whole
         self._pieces: set[int] = set()
 
     def run(self, body: Callable[[Step, list[Any]], list[Any]], values: list[Any]) -> list[Any]:
@@ -313,21 +314,23 @@ class Step:
         return max(p.pieces for p in self._pipeline.producers)
 
     @dsl_loc_tracing
-    def store(self) -> None:
-        """Write the next tile of `Staged` producers to LDS here, among the products, rather than at the turn.
+    def store(self, piece: int | None = None) -> None:
+        """Write the next tile of `Staged` producers to LDS here, among the products, rather than at the turn: all,
+        or a piece of producers with pieces.
 
-        ValueError with one stage, which is still read here.
+        ValueError with one stage, which is still read here, and for what has been stored.
         """
         pipeline = self._pipeline
         if pipeline.stages == 1:
             raise ValueError("with one stage the next tile cannot be stored before the turn")
-        if self._stored or self._arrived:
-            raise ValueError("the next tile has been stored already")
-        self._stored = True
+        known = piece is None or piece in range(self._pieces_due())
+        if self._arrived or not known or self._stored & {piece, None} or piece is None and self._stored:
+            raise ValueError("the next tile has been stored already" if known else f"there is no piece {piece}")
+        self._stored.add(piece)
         if not self.last:
             for producer in pipeline.producers:
-                if isinstance(producer, Staged):
-                    producer.finish(pipeline._place(self.tile + 1, self._number + 1), pipeline.stages)
+                if isinstance(producer, Staged) and (piece is None or piece < producer.pieces):
+                    producer.finish(pipeline._place(self.tile + 1, self._number + 1), pipeline.stages, piece)
 
     @dsl_loc_tracing
     def advance(self) -> None:
@@ -372,6 +375,8 @@ class Step:
         self._arrived = True
         if len(self._pieces) != self._pieces_due():
             raise ValueError(f"the body started {len(self._pieces)} of {self._pieces_due()} pieces of the next tile")
+        if self._stored not in (set(), {None}, set(range(self._pieces_due()))):
+            raise ValueError(f"the body stored {len(self._stored)} of {self._pieces_due()} pieces of the next tile")
         if self.last:
             return
         pipeline, following = self._pipeline, self._number + 1

@@ -213,8 +213,8 @@ class AttentionConfig(KernelConfig):
 
     @property
     def together(self) -> int:
-        """Of them, those that become probabilities together. Instructions of gfx1250 name registers of some quarters, which
-        another instruction chooses: one is enough for several of a kind that follow each other."""
+        """Of them, those that become probabilities together. Which quarters of the registers are meant is said by an
+        instruction of gfx1250, of which one is enough for several of a kind that follow each other."""
         return 8 if self.target.arch == "gfx1250" else 2
 
     @property

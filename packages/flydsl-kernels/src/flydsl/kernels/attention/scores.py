@@ -188,6 +188,7 @@ class Softmax:
         The results of exponentials are used behind the next exponents, when they are there.
         """
         size = self._together
+        slots = size // 2 + 1  # of a kind, for pairs, and what goes with them
         self._words, self._sums = [], [[] for _ in range(self._blocks)]
 
         def exponents(i: int, values: list[Any]) -> None:
@@ -212,9 +213,9 @@ class Softmax:
         use: list[Work] = []
         for i in range(first, end, size):
             values: list[Any] = []
-            work += [Work(partial(exponents, i, values), size), *use]
+            work += [Work(partial(exponents, i, values), slots), *use]
             work += [Work(partial(power, values, j), 4) for j in range(size)]
-            use = [Work(partial(round_, values), size), Work(partial(add, i, values), size)]
+            use = [Work(partial(round_, values), slots), Work(partial(add, i, values), slots)]
         return work + use
 
     def _shift_of(self, row: int) -> Any:
