@@ -223,6 +223,7 @@ def experts(quant: str, gated: bool, block: int, target: Any) -> Loop:
     from flydsl.kernels.moe.config import FORMATS
     from flydsl.kernels.moe.experts import experts_config
     from flydsl.kernels.moe.grouped import launch_grouped
+    from flydsl.kernels.moe.tuned import tiles_of_block
     from flydsl.kernels.parts.index import align_up
 
     kind = FORMATS[quant]
@@ -231,7 +232,8 @@ def experts(quant: str, gated: bool, block: int, target: Any) -> Loop:
     def config_of(m: int, n: int, k: int) -> Any:
         model, inter = (k, align_up(n, SCALE_BLOCK) if kind.scales == "micro" else n) if gated else (n, k)
         found = experts_config("bench", target, m, 1, max(m // block, 1), model, inter, "bf16", "silu", None,
-                               (False, False), False, quant, (scale, scale))
+                               (False, False), False, quant, (scale, scale),
+                               tiles_of_block(target, quant, block, model, inter))
         return found.up if gated else found.down
 
     def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:

@@ -24,3 +24,9 @@ def checked_launches(request: pytest.FixtureRequest):
         yield
         rt.synchronize()
     assert not report.findings, "\n".join(map(str, report.findings))
+
+
+@pytest.fixture
+def whole_blocks(monkeypatch: pytest.MonkeyPatch):
+    """Products of experts have blocks of as many rows as an expert has, which larger problems fill a device with."""
+    monkeypatch.setattr("flydsl.kernels.moe.tuned.filling_block", lambda target, quant, block, *_: block)

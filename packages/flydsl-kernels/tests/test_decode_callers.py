@@ -109,6 +109,33 @@ def test_tables_and_scratch_of_the_caller():
         call.launch(**{**options, "max_logits": logs[0]})
 
 
+def test_what_does_not_fit_is_refused():
+    """A list that ends before the pages of a sequence stops the launch; the rest is an error before it."""
+    call = Call([300, 45], page=64)
+    indices, query = call.indices, call.query
+    call.indices = indices[: int(call.starts[-1])]  # to its end, and no further
+    call.launch()
+    call.check()
+    call.indices = indices[: int(call.starts[-1]) - 1]
+    with pytest.raises(RuntimeError, match="trap"):
+        call.launch()
+        rt.synchronize()
+    call.indices, out = indices, call.out
+    for call.out in (out[:1], out[..., :64].contiguous()):
+        with pytest.raises(ValueError, match="the output must have the shape"):
+            call.launch()
+    call.out = out
+    metadata = callers.get_pa_metadata(query, call.keys, call.batch.lengths, call.starts, 16, 2, grid_multiplier=1)
+    for name, value, error, message in (
+            ("work_info_flat", metadata["work_info_flat"].long(), TypeError, "built for Int32, but an argument holds"),
+            ("work_indptr", metadata["work_indptr"][:-1].clone(), ValueError, "work_indptr holds fewer elements"),
+            ("partial_lse", metadata["partial_lse"][:-1].clone(), ValueError, "partial results must be")):
+        with pytest.raises(error, match=message):
+            call.launch(metadata={**metadata, name: value})
+    call.launch(metadata=metadata)
+    call.check()
+
+
 def test_tiles_and_their_launcher():
     call = Call([300, 0, 45], page=64, cache="bf16", x=8)
     operands = (call.query, call.keys, call.values, call.batch.table, call.batch.lengths)
@@ -229,6 +256,10 @@ def test_mla_by_pieces(count):
     out = torch.full((3, count, 512), torch.nan, dtype=torch.bfloat16)
     parts, logs = torch.full((3, 1, count, 512), torch.nan), torch.full((3, 1, count, 1), torch.nan)
     mla.flydsl_mla_fwd_decode(batch.q[:, 0], batch.caches[0], indices, work, info, out, parts, logs, 0.05)
+    given = (batch.q[:, 0], batch.caches[0], indices, work, info, out, parts, logs, 0.05)
+    for at, wrong, error in ((4, info.long(), TypeError), (7, logs[:2].clone(), ValueError)):
+        with pytest.raises(error, match="built for Int32|partial results must be"):
+            mla.flydsl_mla_fwd_decode(*given[:at], wrong, *given[at + 1 :])
     sums = torch.full((3, count), torch.nan)
     finals = torch.tensor([[0, 1], [1, 2], [2, 3]], dtype=torch.int32)
     mla.flydsl_mla_reduce_v1(parts, logs, torch.tensor([0, 2, 2, 3], dtype=torch.int32), finals,

@@ -129,6 +129,101 @@ def test_fp8_products_of_other_operands():
             launcher(a.float().to(other), b, c, scale_a, scale_b, m, n)
 
 
+def refuse_each(launcher, given, sizes, wrong_type):
+    """Each operand an element short, or with rows apart, is refused; so are the operands of other floats that
+    `wrong_type` names."""
+    launcher(*given.values(), *sizes)
+    for name, x in given.items():
+        shorter = torch.zeros(2 * x.numel(), dtype=x.dtype)[: x.numel() - 1]
+        with pytest.raises(AssertionError, match="holds fewer elements"):
+            launcher(*({**given, name: shorter}).values(), *sizes)
+        if x.dim() == 2 and len(x) > 1:
+            with pytest.raises(AssertionError, match="must be dense"):
+                launcher(*({**given, name: with_gaps(x)}).values(), *sizes)
+    for name in wrong_type:
+        for other in (torch.float16, torch.float32, torch.float8_e4m3fnuz):
+            with pytest.raises(TypeError, match="the kernel was built for"):
+                launcher(*({**given, name: given[name].float().to(other)}).values(), *sizes)
+
+
+def zeros(*shape, dtype=torch.uint8):
+    return torch.zeros(shape, dtype=dtype)
+
+
+@needs("gfx950")
+@pytest.mark.parametrize("a_dtype", ["fp4", "fp6", "fp8"])
+def test_microscaled_products_of_other_operands(a_dtype):
+    """Scales are whole groups of 32 rows, which `shuffle_scale_w4` does not fill up."""
+    from flydsl.kernels.mxfp4_preshuffle import compile_mxfp4_gemm
+
+    m, n, k = 33, 64, 384
+    launcher = compile_mxfp4_gemm(N=n, K=k, tile_m=32, tile_n=64, tile_k=128, a_dtype=a_dtype)
+    given = {"c": zeros(m, n, dtype=torch.bfloat16), "a": zeros(m, k // (2 if a_dtype == "fp4" else 1)),
+             "b": zeros(n, k // 2), "scale_a": zeros(64, 16), "scale_b": zeros(n, 16)}
+    refuse_each(launcher, given, (m, n), [] if a_dtype == "fp6" else ["a", "b"])
+
+
+@needs("gfx950")
+def test_microscaled_products_whose_strides_are_told():
+    """Entries of a batch between the rows of others: what counts is where the last one ends."""
+    from flydsl.kernels.mxfp4_preshuffle import launch_gemm
+
+    m, n, k, batch = 5, 64, 256, 3
+    static = (n, k, 16, 64, 256, "fp8", "bf16", "fp4", batch, batch * k, k, -1, -1, batch * n, n, 0)
+    a, c = zeros(m, batch, k), zeros(m, batch, n, dtype=torch.bfloat16)
+    b, scale_a, scale_b = zeros(batch, n, k // 2), zeros(batch, 256, 8), zeros(batch, n, 8)
+    for views in ((c, a), (c.transpose(0, 1), a.transpose(0, 1))):
+        launch_gemm(*views, b, scale_a, scale_b, m, n, fx.Stream(None), *static)
+    for wrong in ((c[:4], a), (c, a[:4]), (c[:, :2], a)):
+        with pytest.raises(AssertionError, match="holds fewer elements"):
+            launch_gemm(*wrong, b, scale_a, scale_b, m, n, fx.Stream(None), *static)
+
+
+@needs("gfx1250")
+@pytest.mark.parametrize("kind", ["fp4", "fp8", "a8w4", "ptpc", "block", "f16"])
+def test_products_with_tensor_moves_of_other_operands(kind):
+    from flydsl.kernels import gemm_fp8fp4_gfx1250 as scaled
+    from flydsl.kernels.wmma_gemm_gfx1250 import compile_wmma_gemm_tdm
+
+    m, n, k, tile = 33, 64, 256, {"tile_m": 32, "tile_n": 64, "tile_k": 128, "m_warp": 1, "n_warp": 1}
+    c, sizes = zeros(m, n, dtype=torch.bfloat16), (m, n, 0, 0)
+    a, b = zeros(m, k // (2 if kind == "fp4" else 1)), zeros(n, k // (1 if kind in ("fp8", "ptpc", "block") else 2))
+    if kind == "f16":
+        launcher, sizes = compile_wmma_gemm_tdm(K=k, in_dtype="bf16", **tile), (m, n)
+        given = {"c": c, "a": zeros(m, k, dtype=torch.bfloat16), "b": zeros(n, k, dtype=torch.bfloat16)}
+    elif kind == "ptpc":
+        launcher = scaled.compile_ptpc_gemm(K=k, **tile)
+        given = {"c": c, "a": a, "b": b, "a_scale": torch.ones(m), "b_scale": torch.ones(n)}
+    elif kind == "block":
+        def launcher(*args):
+            return scaled.launch_gemm_a8w8(*args, m, fx.Stream(None), n, k, m + 3, **tile, is_bsc=1)
+
+        sizes, given = (), {"c": c, "a": a, "b": b, "sa": zeros(2 * m + 3), "sb": zeros(1, 2)}
+    else:
+        launcher = scaled.compile_mxscale_gemm(data_format=kind, K=k, **tile)
+        given = {"c": c, "a": a, "b": b, "a_scale": zeros(2, k), "b_scale": zeros(2, k)}
+    refuse_each(launcher, given, sizes, ["a", "b"])
+
+
+@needs("gfx1250")
+@pytest.mark.parametrize("split_k", [1, 2])
+def test_products_with_tensor_moves_whose_rows_are_apart(split_k):
+    """The last row ends where the memory may; a launch that is refused has not cleared C."""
+    from flydsl.kernels.gemm_fp8fp4_gfx1250 import compile_fp8fp4_gemm
+
+    m, n, k, lda, ldc = 3, 64, 256, 288, 72
+    launcher = compile_fp8fp4_gemm(data_format="a8w4", K=k, tile_m=16, tile_n=64, m_warp=1, n_warp=1, split_k=split_k)
+    a, c = zeros(m, lda), torch.ones(m, ldc)
+    rest = zeros(n, k // 2), zeros(1, k), zeros(2, k)
+    for views in ((c, a), (c[:, :n], a[:, :k])):
+        launcher(*views, *rest, m, n, lda, ldc)
+    assert (c[:, :n] == 0).all() and (c[:, n:] == 1).all()
+    for wrong in ((c.fill_(1.0)[:, : n - 1], a), (c, a[:, : k - 1])):
+        with pytest.raises(AssertionError, match="holds fewer elements"):
+            launcher(*wrong, *rest, m, n, lda, ldc)
+    assert (c == 1).all()
+
+
 def test_what_is_dense_all_the_same():
     """One row has no next one; the functional forms copy what they are given."""
     x, out = with_gaps(matrix())[:1], torch.full((1, N), torch.nan)

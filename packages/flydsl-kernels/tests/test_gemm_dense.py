@@ -236,7 +236,8 @@ def test_unsupported_arguments(call, text):
 
 @needs("gfx11", "gfx120")
 @pytest.mark.parametrize(("options", "text"), [
-    (dict(lda=256), "rows must follow each other: lda is 128 here, got 256"),
+    (dict(lda=132), "lda must be 0 or, of whole tiles, a multiple of 8 elements and at least 128, got 132"),
+    (dict(ldc=128), "ldc must be 0 or, of whole tiles, a multiple of 8 elements and at least 256, got 128"),
     (dict(persistent_wgs=3), "persistent_wgs must be 0 or the 4 tiles, got 3"),
     (dict(lds_layout="rows"), "lds_layout must be 'pad' or 'kblock'"),
     (dict(reg_m=2, reg_n=2, reg_k=8), "at least two tiles of k are needed"),
@@ -244,6 +245,27 @@ def test_unsupported_arguments(call, text):
 def test_wmma_module_says_what_it_lacks(options, text):
     with pytest.raises(ValueError, match=text):
         create_wmma_gemm_module(256, 256, 128, **options)
+
+
+@needs("gfx11", "gfx120")
+@pytest.mark.parametrize("out", ["bf16", "f32"])
+def test_wmma_module_takes_rows_that_are_apart(out):
+    """What lies between the rows of the operands is not read, that of C not written; as views of these, or flat."""
+    m, n, k, lda, ldb, ldc = 128, 64, 64, 80, 72, 88
+    tile = dict(reg_m=2, reg_n=1, waves_m=2, waves_n=2)
+    launch, *_ = create_wmma_gemm_module(m, n, k, out_dtype=out, lda=lda, ldb=ldb, ldc=ldc, **tile)
+    a, b = (torch.full((rows, apart), torch.nan).bfloat16() for rows, apart in ((m, lda), (n, ldb)))
+    a[:, :k], b[:, :k] = random(m, k, dtype="bf16"), random(n, k, dtype="bf16", seed=1)
+    c = torch.full((m, ldc), 7.0, dtype=DTYPES[out])
+    exact = a[:, :k].double() @ b[:, :k].double().T
+    for views in ((c[:, :n], a[:, :k], b[:, :k]), (c.view(-1), a.view(-1), b.view(-1))):
+        c[:, :n] = torch.nan
+        launch(*views)
+        close_relative(c[:, :n], exact, max(ROUNDING[out], 2.0**-20) * 1.01)
+        assert (c[:, n:] == 7).all()
+    for wrong in ((c[: m - 1], a, b), (c, a[: m - 1], b), (c, a, b[: n - 1])):
+        with pytest.raises(ValueError, match="holds fewer elements"):
+            launch(*wrong)
 
 
 @needs("gfx11")

@@ -19,11 +19,17 @@ def operands(rows, model=136, inter=72, dtype="bf16"):
 @pytest.mark.parametrize(("activation", "limit", "interleaved"),
                          [("silu", None, False), ("gelu", None, True), ("swiglu", None, False), ("situ", 0.5, True)])
 @pytest.mark.parametrize(("rows", "dtype"), [((3, 70), "bf16"), ((1,), "f16"), ((257,), "f16")])
-def test_mlp(rows, dtype, activation, limit, interleaved):
+def test_mlp(rows, dtype, activation, limit, interleaved, whole_blocks):
     given = (*operands(rows, dtype=dtype), activation, limit, interleaved)
     result, (exact,) = ops.mlp(*given), MLP.reference(*given)
     assert result.shape == exact.shape
     assert float((result.double() - exact).abs().max()) <= 4 * torch.finfo(result.dtype).eps * float(exact.abs().max())
+
+
+def test_more_rows_than_a_small_block():
+    given = (*operands((70,)), "silu", None, False)
+    result, (exact,) = ops.mlp(*given), MLP.reference(*given)
+    assert float((result.double() - exact).abs().max()) <= 4 * 2.0**-7 * float(exact.abs().max())
 
 
 @pytest.mark.parametrize("interleaved", [False, True])

@@ -49,8 +49,13 @@ CASES = cases(
 
 
 @pytest.mark.parametrize(("tokens", "model", "inter", "experts", "k", "dtype"), CASES)
-def test_moe(tokens, model, inter, experts, k, dtype):
+def test_moe(tokens, model, inter, experts, k, dtype, whole_blocks):
     assert_close(*run(*operands(tokens, model, inter, experts, k, dtype)))
+
+
+@pytest.mark.parametrize("shape", [(70, 256, 32, 1, 1), (65, 256, 512, 2, 1)], ids=str)
+def test_several_small_blocks_of_an_expert(shape):
+    assert_close(*run(*operands(*shape)))
 
 
 @pytest.mark.parametrize("activation", ["silu", "gelu", "swiglu", "situ"])

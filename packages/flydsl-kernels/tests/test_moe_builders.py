@@ -212,11 +212,21 @@ def test_routing_and_tiles_that_cannot_be(illegal):
             build(**{**SIZES, **TILE, **illegal}, **stage)
 
 
-def test_activations_of_another_float_are_refused():
+def test_operands_that_do_not_fit_are_refused():
+    """Floats of another type, int64 where names of rows are int32, and less than the tokens take."""
     _, _, (rows, factors, experts, valid) = routed()
-    x, weights = torch.zeros(TOKENS, MODEL), torch.zeros(EXPERTS * 2 * INTER * MODEL)
-    out, none = torch.empty(TOKENS, K, INTER, dtype=torch.float16), torch.empty(0)
-    launcher = moe.compile_moe_gemm1(**SIZES, **TILE, doweight_stage1=False, in_dtype="fp16", out_dtype="f16")
-    with pytest.raises(TypeError, match="built for Float16, but an argument holds BFloat16"):
-        launcher(out, x.bfloat16(), weights.bfloat16(), none, none, rows, experts, factors, valid, TOKENS, INTER, MODEL,
-                 len(experts))
+    given = dict(out=torch.empty(TOKENS, K, INTER).half(), x=torch.zeros(TOKENS, MODEL).half(),
+                 w=torch.zeros(EXPERTS, 2 * INTER, MODEL).half(), scale_x=torch.empty(0), scale_w=torch.empty(0),
+                 rows=rows, experts=experts, weights=factors, valid=valid)
+    launcher = moe.compile_moe_gemm1(**SIZES, **TILE, doweight_stage1=True, in_dtype="fp16", out_dtype="f16")
+    sizes = TOKENS, INTER, MODEL, len(experts)
+    launcher(*given.values(), *sizes)
+    for name in ("x", "w", "out"):
+        with pytest.raises(TypeError, match="built for Float16, but an argument holds BFloat16"):
+            launcher(*{**given, name: given[name].bfloat16()}.values(), *sizes)
+    for name in ("rows", "experts", "valid"):
+        with pytest.raises(TypeError, match="built for Int32, but an argument holds Int64"):
+            launcher(*{**given, name: given[name].long()}.values(), *sizes)
+    for name, less in (("x", given["x"][:-1]), ("out", given["out"][:-1]), ("experts", experts[:-1].clone())):
+        with pytest.raises(ValueError, match=f"{name} holds fewer elements"):
+            launcher(*{**given, name: less}.values(), *sizes)

@@ -397,9 +397,19 @@ def test_grouped_rows(act, a_is_fp4, tile, cluster, counts):
     sb = torch.stack([gemm.shuffle_scale_32x4(s) for s in scale_w])
     b = torch.stack([gemm.preshuffle_b_16x16(s, n, k // 2) for s in w])
     out = Guarded(m + 2 * tile_m, n // 2 if act else n, dtype=torch.bfloat16)
+    given = [out.out[:m], x, b, sa, sb]
+
+    def launch(*operands, ends=ends):
+        moe.launch_moe_gemm_a8w4(*operands, m, None, n, k, tile_m, tile_n, 128, 1, 2, 0, 2, a_is_fp4, ends, experts,
+                                 act, 1, bias, 0.0, *cluster)
+
+    for i, operand in enumerate(given):
+        with pytest.raises(ValueError, match="holds fewer elements"):
+            launch(*given[:i], operand.reshape(-1)[1:].clone(), *given[i + 1 :])
+    with pytest.raises(TypeError, match="built for Int32, but an argument holds Int64"):
+        launch(*given, ends=ends.long())
     with rt.checked("oob,race,uninit") as report:
-        moe.launch_moe_gemm_a8w4(out.out[:m], x, b, sa, sb, m, None, n, k, tile_m, tile_n, 128, 1, 2, 0, 2, a_is_fp4,
-                                 ends, experts, act, 1, bias, 0.0, *cluster)
+        launch(*given)
         rt.synchronize()
     assert not report.findings, "\n".join(map(str, report.findings))
     found, real = out.check()[:m], owner >= 0

@@ -10,8 +10,8 @@ import flydsl.runtime as rt
 from flydsl.kernels import ops
 from flydsl.kernels.moe.config import FORMATS
 from flydsl.kernels.moe.experts import plan_experts
-from flydsl.kernels.moe.halves import dequantised, fp4_table, fp4_to_bf16, fp4_to_half
 from flydsl.kernels.moe.op import MOE
+from flydsl.kernels.parts.halves import dequantised, fp4_table, fp4_to_bf16, fp4_to_half
 from flydsl.kernels.quant.reference import e8m0_to_f32, mxfp4_to_f32
 from flydsl.kernels.target import target
 from flydsl.kernels.testing import Draw, cosine_difference, relative_l2
@@ -120,7 +120,7 @@ def test_quantised(quant, shape):
 
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("quant", ["int4 groups", "a16w4"])
-def test_large_blocks_of_weights_that_are_converted(quant, wide, monkeypatch):
+def test_large_blocks_of_weights_that_are_converted(quant, wide, monkeypatch, whole_blocks):
     """Chunks of rows have other places in LDS than k; the last tile of k is a part of one."""
     if wide:
         monkeypatch.setattr("flydsl.kernels.moe.experts.is_wide", lambda *_: True)
@@ -134,7 +134,7 @@ def test_large_blocks_of_weights_that_are_converted(quant, wide, monkeypatch):
 
 
 @pytest.mark.parametrize("quant", ["fp8", "a8w4"])
-def test_large_blocks_of_8_bit_rows(quant):
+def test_large_blocks_of_8_bit_rows(quant, whole_blocks):
     """On gfx1250 a tile has twice the k, in the loop and where it is all there is."""
     scaled_only(quant)
     x, w1, w2, weights, ids, s1, s2, values = draw(quant, 70, 512, 256, 1, 1)
@@ -146,7 +146,7 @@ def test_large_blocks_of_8_bit_rows(quant):
 
 
 @pytest.mark.parametrize("inter", [144, 192])
-def test_strips_of_a_wave_share_a_scale_of_blocks(inter):
+def test_strips_of_a_wave_share_a_scale_of_blocks(inter, whole_blocks):
     """Unless gate ends inside of the columns that a wave has of up; its blocks of 128 rows then end anywhere."""
     x, w1, w2, weights, ids, s1, s2, values = draw("fp8_block", 70, 320, inter, 1, 1)
     arguments = MOE.arguments(x, w1, w2, weights, ids, quant="fp8_block", w1_scale=s1, w2_scale=s2)
@@ -224,7 +224,7 @@ def test_int4_times_a_scale_is_rounded_once(quant, scale):
 
 
 @pytest.mark.parametrize(("quant", "shape"), [*zip(QUANTS, 4 * FEW, strict=True), ("mxfp4", FEW[1]), *(
-    (quant, TWO_TILES) for quant in ("fp8", "fp8_block", "int4 groups"))], ids=str)
+    (quant, TWO_TILES) for quant in ("fp8", "fp8_block", "int4 groups", "a16w4"))], ids=str)
 def test_waves_share_the_k_of_few_rows(quant, shape):
     scaled_only(quant)
     x, w1, w2, weights, ids, s1, s2, values = draw(quant, *shape)

@@ -240,8 +240,13 @@ def test_builder_of_a_sliding_window(window):
     launch.compile(*arguments)(*arguments)
     shaped = [x.reshape(b, s, -1, d) for x in (q, k, v)]
     close_relative(out.reshape(b, s, h, d), exact_attention(*shaped, window=window), 2e-2)
+    of_views = torch.full((b, s, h, d), float("nan")).bfloat16()
+    launch(q, k, v, of_views, *arguments[4:])  # their rows are where the strides say, too
+    assert torch.equal(of_views.reshape(-1), out)
     with pytest.raises(ValueError, match="rows of O must be dense"):
         launch(*arguments[:7], h * d + 8, s, s)
+    with pytest.raises(ValueError, match="rows of O must be dense"):
+        launch(*arguments[:3], of_views.transpose(1, 2), *arguments[4:])
 
 
 def test_check_allclose(capsys):

@@ -213,6 +213,15 @@ def test_layer_norm_without_weight_or_bias():
 
 
 @pytest.mark.filterwarnings("default")
+def test_one_kind_is_asked_for():
+    """A name alone is that kind, and not those that end with one of its letters."""
+    model = nn.Sequential(nn.LayerNorm(64), nn.Linear(64, 64))
+    report = kernels.patch(model, only="LayerNorm")
+    assert [s.kind for s in report.patched] == ["LayerNorm"] and "only LayerNorm was asked for" in str(report)
+    with pytest.raises(TypeError, match="expected a torch.nn.Module, got function"):
+        kernels.patch(test_one_kind_is_asked_for)
+
+
 def test_calls_that_do_not_fit_run_torch_and_say_why():
     model = nn.ModuleDict({"linear": nn.Linear(16, 8), "norm": nn.LayerNorm(16), "softmax": nn.Softmax(-1),
                            "plain": nn.LayerNorm(16, elementwise_affine=False)}).bfloat16()

@@ -12,6 +12,7 @@ from flydsl.kernels.gemm import tuned
 from flydsl.kernels.host import tuned as tables
 from flydsl.kernels.moe.config import FORMATS, PUBLIC
 from flydsl.kernels.moe.experts import experts_config
+from flydsl.kernels.moe.tuned import expert_tiles
 from flydsl.kernels.op import operations
 from flydsl.kernels.target import current_arch, target
 from flydsl.kernels.testing import Draw
@@ -108,6 +109,21 @@ def test_quantised_experts_are_searched(quant):
         arguments[9] = scales.roll(1, 0)
         (other,) = moe.reference(*arguments)
         assert (other - exact).abs().max() > moe.tuning.tolerances.get(quant, moe.tolerance) * exact.abs().max()
+
+
+@needs("gfx942", "gfx950", "gfx120", "gfx1250")
+def test_blocks_of_experts_fill_the_compute_units():
+    """They have as many rows as an expert, unless compute units would then be idle."""
+
+    def block(quant, rows, experts=8, inter=1024):
+        return expert_tiles(target(), quant, rows * experts, experts, 2048, inter)[0]
+
+    small = 32 if target().matrix == "mfma" else 64  # rows that have a way of their own to registers
+    assert [block("none", rows) for rows in (1, 12, 13, 32)] == [16, 16, 32, 32]
+    assert block("none", 16, 1) == 16  # which no expert can exceed
+    assert block("none", 1024) == 128 and block("none", 64, 256) == 64
+    assert block("none", 40, 1, 64) == block("none", 128, 1, 64) == small
+    assert block("int4", 128, 1, 64) == small and block("a16w4", 128, 1, 64) == 64
 
 
 @pytest.mark.one_arch

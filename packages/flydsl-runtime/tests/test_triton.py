@@ -102,12 +102,53 @@ scale[(4,)](x, 1000, 3.0, BLOCK=256)
 assert (x == 3).all()
 """
 
+# Tensor moves arrive at barrier objects in LDS, on which the workgroup waits: sums of 7 rows.
+GLUON = """
+import torch
+import triton.experimental.gluon.language as gl
+from flydsl.runtime.triton import activate
+from triton.experimental import gluon
+from triton.experimental.gluon.language.amd.cdna5 import mbarrier, tdm
+
+@gluon.jit
+def sums(x, out, ROWS: gl.constexpr, N: gl.constexpr, SHARED: gl.constexpr, OWNED: gl.constexpr):
+    stages = gl.allocate_shared_memory(gl.float32, [2, 1, N], SHARED)
+    arrived = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    for stage in gl.static_range(2):
+        mbarrier.init(arrived.index(stage), count=4)  # one arrival of each wave
+    gl.barrier()
+    rows = tdm.make_tensor_descriptor(x, [ROWS, N], [N, 1], [1, N], SHARED)
+    total = gl.zeros([1, N], gl.float32, OWNED)
+    tdm.async_load(rows, [0, 0], stages.index(0), mbarrier=arrived.index(0))
+    for row in range(ROWS):
+        if row + 1 < ROWS:
+            tdm.async_load(rows, [row + 1, 0], stages.index((row + 1) % 2), mbarrier=arrived.index((row + 1) % 2))
+        mbarrier.wait(arrived.index(row % 2), row // 2 % 2)
+        total += stages.index(row % 2).load(OWNED)
+        gl.barrier()
+    gl.store(out + gl.arange(0, N, gl.SliceLayout(0, OWNED))[None, :], total)
+
+activate("gfx1250")
+x, out = torch.randint(-9, 9, (7, 512)).float(), torch.zeros(1, 512)
+shared, owned = gl.SwizzledSharedLayout(1, 1, 1, [1, 0]), gl.BlockedLayout([1, 4], [1, 32], [1, 4], [1, 0])
+sums[(1,)](x, out, 7, 512, shared, owned, num_warps=4)
+assert torch.equal(out, x.sum(0, keepdim=True))
+"""
+
 
 @pytest.mark.parametrize("program", [SEVERAL, ERRORS, TIMES], ids=["architectures", "errors", "benchmark"])
 def test_driver(program: str, tmp_path: Path):
     file = tmp_path / "program.py"
     file.write_text(program)
     done = run(file, cache=tmp_path / "cache", FLYDSL_RUNTIME_KIND="sim")
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_gluon(tmp_path: Path):
+    """Triton's lower language, whose waits the race check understands."""
+    file = tmp_path / "program.py"
+    file.write_text(GLUON)
+    done = run(file, cache=tmp_path / "cache", FLYDSL_RUNTIME_KIND="sim", FLYDSL_SIM_CHECK="race,oob,uninit")
     assert done.returncode == 0, done.stderr[-3000:]
 
 

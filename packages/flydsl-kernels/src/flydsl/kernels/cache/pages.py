@@ -126,11 +126,14 @@ class ColumnPages(Pages):
 
 
 def context_of(tensors: dict[str, Any], sequence: Any, sizes: Any, page: int, lists: bool = False) -> tuple[Any, Any]:
-    """Pointer to the page numbers of a sequence, and its tokens. More than its pages hold stop the launch."""
+    """Pointer to the page numbers of a sequence, and its tokens. More than its pages hold stop the launch, as pages do
+    that are not in the list."""
+    columns = fx.Int64(sizes.columns)
     if lists:
         first, end = [index_at(tensors["starts"], sequence + i) for i in range(2)]
-        columns = end - first
+        first = require_within(first, 0, columns + 1).to(fx.Int64)
+        columns = require_within(end, first, columns + 1).to(fx.Int64) - first
     else:
-        first, columns = fx.Int64(sequence) * sizes.table_stride, fx.Int64(sizes.columns)
+        first = fx.Int64(sequence) * sizes.table_stride
     context = uniform(require_within(index_at(tensors["lengths"], sequence), 0, columns * page + 1))
     return fx.get_iter(tensors["table"]) + first, context

@@ -120,8 +120,9 @@ def dualwave_splitk_workspace_elems(B: int, H: int, S: int, splits: int, head_di
 
 def build_gqa_attn(*, ATTN_B: int = 16, ATTN_H: int = 64, ATTN_H_KV: int = 8, ATTN_D: int = 128, waves_per_eu: int = 2,
                    sliding_window: tuple[int, int] | None = None) -> Callable[..., None]:
-    """``launch(Q, K, V, O, Q_stride1, K_stride1, V_stride1, O_stride1, seq_q, seq_kv, stream)`` of flat bf16 torch
-    tensors [ATTN_B, rows, heads, ATTN_D], whose strides are the elements from one row of a sequence to the next.
+    """``launch(Q, K, V, O, Q_stride1, K_stride1, V_stride1, O_stride1, seq_q, seq_kv, stream)`` of bf16 torch tensors
+    [ATTN_B, rows, heads, ATTN_D] from their first element on, flat or of any shape, whose strides are the elements from
+    one row of a sequence to the next.
 
     `sliding_window` is (left, right): query i sees the keys from ``i - left`` to ``i + right``; None is all. With
     ``.compile``, which gives the launcher itself: it compiles at its first call.
@@ -135,11 +136,12 @@ def build_gqa_attn(*, ATTN_B: int = 16, ATTN_H: int = 64, ATTN_H_KV: int = 8, AT
     def launcher(Q: Any, K: Any, V: Any, O: Any, Q_stride1: int, K_stride1: int, V_stride1: int,  # noqa: E741
                  O_stride1: int, seq_q: int, seq_kv: int, stream: Any = None) -> None:
         def rows(data: Any, stride: int, count: int, heads: int) -> Any:
-            return data.reshape(-1).as_strided((ATTN_B, count, heads, ATTN_D), (count * stride, stride, ATTN_D, 1))
+            return data.as_strided((ATTN_B, count, heads, ATTN_D), (count * stride, stride, ATTN_D, 1))
 
         _check_dtype("bf16", Q)
-        if O_stride1 != ATTN_H * ATTN_D:
-            raise ValueError(f"gqa_attn: rows of O must be dense, {ATTN_H * ATTN_D} elements apart, got {O_stride1}")
+        if O_stride1 != ATTN_H * ATTN_D or contiguous(O) is not O:
+            raise ValueError(f"gqa_attn: rows of O must be dense, {ATTN_H * ATTN_D} elements apart, got {O_stride1} "
+                             f"and strides {O.stride()}")
         # Older callers count the window from equal row and key numbers, `ops.attention` from the last key.
         shift = seq_kv - seq_q
         window = [w if w < 0 else w + s for w, s in ((left, shift), (right, -shift))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from flydsl.kernels.decode.kernel import sizes_of
@@ -51,11 +52,20 @@ def launch_mla_fwd_decode_m16x8_fp8_fp8(query: torch.Tensor, kv: torch.Tensor, p
     heads = query.shape[1]
     require(where, tuple(final.shape) == (query.shape[0], heads, RANK),
             f"final_output must be {(query.shape[0], heads, RANK)}, got {tuple(final.shape)}")
+    require_partials(where, split_o, split_lse, heads, RANK)
     kinds = [dtype_name(array, where, ("f16", "bf16", "fp8")) for array in (query, kv)]
     module = build_mla_work_module(heads, *kinds, dtype_name(final, where))
     sizes = sizes_of(heads, 1, (0, 0, kv.shape[0], *(strides_of(kv)[0], 0, 0, 0) * 2), float(softmax_scale))
     launch(module, query, contiguous(query), span(kv), page_indices, work_indptr, contiguous(work_info).view(-1), final,
            split_o, split_lse, work_indptr.shape[0] - 1, page_indices.shape[0], sizes, stream=stream)
+
+
+def require_partials(where: str, partial: Any, logs: Any, heads: int, dim: int) -> None:
+    """ValueError unless partial results are whole rows [heads, dim], each with its logarithms [heads]."""
+    rows, rest = divmod(math.prod(partial.shape), heads * dim)
+    require(where, rest == 0 and math.prod(logs.shape) >= rows * heads,
+            f"partial results must be [rows, {heads}, {dim}] with logarithms [rows, {heads}], got "
+            f"{tuple(partial.shape)} and {tuple(logs.shape)}")
 
 
 def flydsl_mla_reduce_v1(partial_output: torch.Tensor, partial_lse: torch.Tensor, reduce_indptr: torch.Tensor,
@@ -71,8 +81,11 @@ def flydsl_mla_reduce_v1(partial_output: torch.Tensor, partial_lse: torch.Tensor
             :func:`flydsl.kernels.decode.schedule.build_metadata_module`.
         max_seqlen_q: most rows of a group. Limits on splits and `waves_per_eu` are not needed.
     """
-    heads, dim = final_output.shape[-2:]
-    out = dtype_name(final_output, "flydsl_mla_reduce_v1")
+    where, (heads, dim) = "flydsl_mla_reduce_v1", final_output.shape[-2:]
+    out, rows = dtype_name(final_output, where), math.prod(final_output.shape[:-2])
+    require_partials(where, partial_output, partial_lse, heads, dim)
+    require(where, final_lse is None or math.prod(final_lse.shape) == rows * heads,
+            f"final_lse must have a logarithm for each of {rows} x {heads} rows")
     launch(build_reduce_module(heads, dim, out, logs=final_lse is not None), final_output, partial_output, partial_lse,
            reduce_indptr, contiguous(reduce_final_map).view(-1), reduce_partial_map, final_output,
            partial_lse if final_lse is None else final_lse, reduce_indptr.shape[0] - 1, max_seqlen_q, stream=stream)

@@ -13,13 +13,15 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl.kernels.gemm.wmma_config import SLAB, WmmaConfig, wmma_config
-from flydsl.kernels.gemm.wmma_kernel import SCALE_ROWS, cluster_place, wmma_loop
+from flydsl.kernels.gemm.wmma_config import SCALE_ROWS, SLAB, WmmaConfig, wmma_config
+from flydsl.kernels.gemm.wmma_kernel import cluster_place, wmma_loop
 from flydsl.kernels.host.config import require
-from flydsl.kernels.moe.finish import activate
+from flydsl.kernels.host.dense import Extent
+from flydsl.kernels.parts.epilogue import gated
 from flydsl.kernels.parts.index import compute_mcast_masks, div, mod
 from flydsl.kernels.parts.indices import uniform
 from flydsl.kernels.parts.lane import Lane, lane_of
+from flydsl.kernels.parts.matrix import MICRO_GROUP
 from flydsl.kernels.parts.memory import Buffer, pointer
 from flydsl.kernels.parts.scales import RowScales
 from flydsl.kernels.target import Target
@@ -47,6 +49,13 @@ class GroupedWmmaConfig(WmmaConfig):
     def columns(self) -> int:
         """Of the result."""
         return self.n if self.activation == "none" else self.n // 2
+
+    def extents(self, m: Any) -> dict[str, Extent]:
+        rows, scales = self.experts * self.n, self.k // MICRO_GROUP
+        found = {"a": super().extents(m)["a"], "b": Extent(rows * self.k, self.stored[1]),
+                 "c": Extent(fx.Int64(m) * self.columns, self.out), "scale_a": Extent(fx.Int64(m) * scales, fx.Uint8),
+                 "scale_b": Extent(rows * scales, fx.Uint8), "ends": Extent(self.experts, fx.Int32)}
+        return {**found, "bias": Extent(rows, fx.Float32)} if self.bias else found
 
 
 def expert_of(ends: Any, row: Any, experts: int) -> Any:
@@ -94,7 +103,7 @@ def _masks(tensors: dict[str, Any], config: GroupedWmmaConfig, row: Any, expert:
 def _store(tensors: dict[str, Any], acc: list[Any], config: GroupedWmmaConfig, rows: Any, row: Any, column: Any,
            expert: Any, lane: Lane) -> None:
     """Bias and activation of a wave's part, from `row` and `column` on, of which `rows` rows exist."""
-    count, gated = config.op.acc_len, config.activation != "none"
+    count, halved = config.op.acc_len, config.activation != "none"
     c = Buffer(tensors["c"], config.out, fx.Int64(row) * config.columns, fx.max(rows, 0) * config.columns)
     bias = Buffer(tensors["bias"], fx.Float32, fx.Int64(expert) * config.n, config.n) if config.bias else None
     for ni in range(config.n_repeat):
@@ -103,10 +112,10 @@ def _store(tensors: dict[str, Any], acc: list[Any], config: GroupedWmmaConfig, r
         for mi in range(config.m_repeat):
             value = acc[mi * config.n_repeat + ni]
             value = value if addend is None else value + addend
-            if gated:
+            if halved:
                 gate, up = (value.shuffle(value, list(range(p, count, 2))) for p in range(2))
-                value = activate(gate, up, config.activation, config.limit)
-            start = (mi * 16 + lane.row) * config.columns + (div(at, 2) if gated else at)
+                value = gated(gate, up, config.activation, config.limit)
+            start = (mi * 16 + lane.row) * config.columns + (div(at, 2) if halved else at)
             c.store(start, value.to(config.out))
 
 

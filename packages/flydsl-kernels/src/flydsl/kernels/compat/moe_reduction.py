@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import flydsl.compiler as flyc
-import flydsl.expr as fx
 from flydsl.kernels.host.config import require
 from flydsl.kernels.host.dtypes import float_dtype
-from flydsl.kernels.moe.reduction import FP8_GROUP, ReduceConfig, launch_reduce
+from flydsl.kernels.moe.reduction import FP8_GROUP, ReduceConfig, reduce_launcher
 from flydsl.kernels.target import Target, builder
 
 __all__ = ["compile_moe_reduction"]
@@ -34,14 +32,7 @@ def compile_moe_reduction(*, topk: int, model_dim: int, dtype_str: str = "f16", 
     require(where, not eight or model_dim % FP8_GROUP == 0,
             f"rows of fp8 have a scale for {FP8_GROUP} columns: model_dim must be a multiple, got {model_dim}")
     require(where, not eight or target.fp8_name is not None, f"{target.name} has no fp8 type")
-    config = ReduceConfig(topk, model_dim, dtype_str if eight else float_dtype(dtype_str, where),
-                          float_dtype(out_dtype_str or ("bf16" if eight else dtype_str), where),
-                          num_experts if use_mask else 0, use_mask, target=target)
-
-    @flyc.jit
-    def moe_reduction(X, Y, expert_mask, topk_ids, m_tokens: fx.Int32,  # noqa: N803
-                      stream: fx.Stream = fx.Stream(None)):
-        if m_tokens > 0:
-            launch_reduce(dict(x=X, y=Y, mask=expert_mask, ids=topk_ids), m_tokens, config, stream)
-
-    return moe_reduction
+    return reduce_launcher(ReduceConfig(
+        topk, model_dim, dtype_str if eight else float_dtype(dtype_str, where),
+        float_dtype(out_dtype_str or ("bf16" if eight else dtype_str), where), num_experts if use_mask else 0, use_mask,
+        target=target))

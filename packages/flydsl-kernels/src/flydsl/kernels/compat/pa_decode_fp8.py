@@ -22,7 +22,7 @@ from flydsl.kernels.host.dtypes import dtype_name
 from flydsl.kernels.parts.index import cdiv
 from flydsl.kernels.target import Target, target
 
-from .mla_fwd_decode import flydsl_mla_reduce_v1
+from .mla_fwd_decode import flydsl_mla_reduce_v1, require_partials
 
 if TYPE_CHECKING:
     import torch
@@ -88,14 +88,18 @@ class _Operands:
                 "lists": self.starts is not None}
 
     def static(self, out: Any) -> tuple[Any, ...]:
+        """The first arguments of both builders."""
+        require(self.where, math.prod(out.shape) == math.prod(self.query.shape),
+                f"the output must have the shape {tuple(self.query.shape)} of the query, got {tuple(out.shape)}")
         return (self.query.shape[2], self.group, self.queries, dtype_name(self.query, self.where), self.caches.kind,
                 dtype_name(out, f"{self.where}: output"), self.caches.page)
 
     @property
     def places(self) -> tuple[int, ...]:
         """Strides of the table and the caches, and how many pages there are."""
-        rows = self.table.shape[1] if self.starts is None else 0
-        return (strides_of(self.table)[0] if rows else 0, rows, self.caches.pages, *self.caches.strides)
+        columns = self.table.shape[-1]
+        apart = strides_of(self.table)[0] if self.starts is None and columns else 0
+        return (apart, columns, self.caches.pages, *self.caches.strides)
 
 
 def _operands(where: str, query: Any, key_cache: Any, value_cache: Any, lengths: Any, table: Any, starts: Any,
@@ -112,6 +116,7 @@ def _operands(where: str, query: Any, key_cache: Any, value_cache: Any, lengths:
     else:
         require(where, tuple(starts.shape) == (batch + 1,),
                 f"kv_indptr must be ({batch + 1},), got {tuple(starts.shape)}")
+        require(where, len(table.shape) == 1, f"kv_page_indices must be one list, got {tuple(table.shape)}")
         starts, table = contiguous(starts), contiguous(table)
     checked = [cache_scale(where, name, scale, caches.pages, caches.heads, caches.page, caches.kind)
                for name, scale in (("key_scale", key_scale), ("value_scale", value_scale))]
@@ -166,7 +171,8 @@ def pa_decode_ps_launch(output: torch.Tensor, query: torch.Tensor, key_cache: to
     """Attention of `query` [B * query length, H, D] to packed caches, to `output`; the name of the path that was taken.
 
     Args:
-        context_lengths: [B]; kv_page_indices: page numbers of all sequences, those of b from ``kv_indptr[b]`` on.
+        context_lengths: [B]; kv_page_indices: page numbers of all sequences, those of b from ``kv_indptr[b]`` on. More
+            tokens than the pages hold, and pages that are not in the list, stop the launch.
         key_scale, value_scale: f32 [1], [Hkv] or [blocks, Hkv, block] (a trailing 1 is allowed).
         sliding_window: w: a query at p sees the keys from p - w on; 0: all.
         metadata: of :func:`get_pa_metadata`, made here if None where blocks have 1024 tokens.
@@ -268,6 +274,7 @@ def compile_pa_metadata_v1(*, num_cu: int, num_heads_k: int, gqa: int, kv_granul
 def _by_metadata(given: _Operands, output: Any, softmax_scale: float | None, metadata: dict[str, Any],
                  stream: Any, reduced: bool = True) -> None:
     _, heads, dim = given.query.shape
+    require_partials(given.where, metadata["partial_output"], metadata["partial_lse"], heads, dim)
     module = build_paged_work_module(*given.static(output), granularity=metadata["partition_size"],
                                      target=given.target, **given.options)
     table = given.table if given.starts is not None else span(given.table)

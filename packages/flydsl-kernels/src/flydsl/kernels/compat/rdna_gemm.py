@@ -41,7 +41,7 @@ def create_wmma_gemm_module(M: int, N: int, K: int, in_dtype: str = "bf16", out_
         a_k_pad, b_k_pad, lds_layout (``"pad"`` or ``"kblock"``), sched_hint, stagger: accepted; LDS rows are exchanged
             rather than padded, and the order of the loop is derived.
         persistent_wgs: 0 or the number of tiles: every workgroup has one.
-        lda, ldb, ldc: elements from a row to the next; rows must follow each other.
+        lda, ldb, ldc: elements from a row of A, Bt and C to the next, multiples of 8; None: K, K and N.
 
     Raises:
         ValueError: the architecture, a size or a dtype is not supported.
@@ -51,7 +51,7 @@ def create_wmma_gemm_module(M: int, N: int, K: int, in_dtype: str = "bf16", out_
     config = dense_config(where, target, n=N, k=K, dtype=FLOAT_NAMES.get(in_dtype, in_dtype), layout="nt",
                           out_dtype=FLOAT_NAMES.get(out_dtype, out_dtype), block_m=16 * reg_m * waves_m,
                           block_n=16 * reg_n * waves_n, block_k=16 * reg_k, m_waves=waves_m, n_waves=waves_n,
-                          group_m=group_m, stochastic=rounding == "rs")
+                          group_m=group_m, stochastic=rounding == "rs", lda=lda or 0, ldb=ldb or 0, ldc=ldc or 0)
     for name, size, tile in (("M", M, config.tile_m), ("N", N, config.tile_n), ("K", K, config.tile_k)):
         require(where, size >= tile and size % tile == 0, f"{name} = {size} must be a multiple of the tile's {tile}")
     require(where, K // config.tile_k >= 2, f"at least two tiles of k are needed, got K = {K}, BK = {config.tile_k}")
@@ -61,8 +61,6 @@ def create_wmma_gemm_module(M: int, N: int, K: int, in_dtype: str = "bf16", out_
     require(where, lds_layout in ("pad", "kblock"), f"lds_layout must be 'pad' or 'kblock', got {lds_layout!r}")
     tiles = M // config.tile_m * (N // config.tile_n)
     require(where, persistent_wgs in (0, tiles), f"persistent_wgs must be 0 or the {tiles} tiles, got {persistent_wgs}")
-    for name, given, length in (("lda", lda, K), ("ldb", ldb, K), ("ldc", ldc, N)):
-        require(where, given in (None, length), f"rows must follow each other: {name} is {length} here, got {given}")
 
     @flyc.jit
     def wmma_gemm(c, a, bt, stream: fx.Stream = fx.Stream(None), sr_seed: fx.Int32 = 0):  # type: ignore[assignment]

@@ -77,7 +77,8 @@ class Strides:
 @fx.struct
 class Sizes:
     """What is known at run time of a call: query `heads`, `parts` of each context, `reach` is how far back keys are
-    seen, `table_stride` from a row of the table to the next of so many `columns`, and `pages` those of the cache."""
+    seen, `table_stride` from a row of the table to the next of so many `columns` (those of one list have no rows), and
+    `pages` those of the cache."""
 
     heads: fx.Int32
     parts: fx.Int32

@@ -12,6 +12,7 @@ import flydsl.expr as fx
 from ..attention.combine import CombineConfig, Parts, add_parts
 from ..cache.pages import context_of
 from ..host.config import require
+from ..host.dense import Extent, require_operands
 from ..host.dtypes import FLOATS, element_of
 from ..parts.indices import index_at, require_within, uniform
 from ..parts.memory import pointer
@@ -80,6 +81,12 @@ def mla_work_kernel(tensors, sizes, entries: fx.Int64, config: fx.Constexpr):
         attend_rows(tensors, sizes, config, share, piece.results(tensors, place, RANK))
 
 
+def _require_lists(indptr: Any, info: Any, groups: Any) -> None:
+    """From a jit function: a call is refused that has no piece list for each workgroup, or pieces of other integers."""
+    require_operands({"work_indptr": indptr, "work_info": info},
+                     {"work_indptr": Extent(groups + 1), "work_info": Extent(0, fx.Int32)})
+
+
 @builder
 def build_paged_work_module(dim: int, group: int, queries: int = 1, dtype: str = "bf16", cache: str = "bf16",
                             out: str = "bf16", page: int = 1024, *, granularity: int = 256, key_scales: str = "",
@@ -105,6 +112,7 @@ def build_paged_work_module(dim: int, group: int, queries: int = 1, dtype: str =
                            WorkInfo, PartitionIndptr, groups: fx.Int32, batch: fx.Int32, sizes: Sizes,  # noqa: N803
                            stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
+        _require_lists(WorkIndptr, WorkInfo, groups)
         tensors = {"q": Q, "k_cache": K, "v_cache": V, "table": Table, "starts": Starts, "lengths": Lengths,
                    "k_scale": KScale, "v_scale": VScale, "out": Out, "parts": Parts, "lse": Lse,
                    "work_indptr": WorkIndptr, "info": WorkInfo, "partition_indptr": PartitionIndptr}
@@ -132,6 +140,7 @@ def build_mla_work_module(heads: int, query: str = "fp8", cache: str = "fp8", ou
     def mla_decode_work(Q, Cache, PageIndices, WorkIndptr, WorkInfo, Out, Parts, Lse, groups: fx.Int32,  # noqa: N803
                         entries: fx.Int64, sizes: Sizes, stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
+        _require_lists(WorkIndptr, WorkInfo, groups)
         tensors = {"q": Q, "cache": Cache, "table": PageIndices, "q_scale": Lse, "kv_scale": Lse, "out": Out,
                    "parts": Parts, "lse": Lse, "work_indptr": WorkIndptr, "info": WorkInfo}
         mla_work_kernel(tensors, sizes, entries, config, value_attrs=config.hints).launch(
@@ -181,6 +190,8 @@ def build_reduce_module(heads: int, dim: int, out: str = "bf16", *, logs: bool =
     def pa_metadata_reduce(Parts, Lse, Indptr, FinalMap, PartialMap, Out, FinalLse, sequences: fx.Int32,  # noqa: N803
                            queries: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
+        require_operands({"reduce_indptr": Indptr, "reduce_final_map": FinalMap},
+                         {"reduce_indptr": Extent(sequences + 1), "reduce_final_map": Extent(sequences * 2)})
         tensors = {"parts": Parts, "lse": Lse, "indptr": Indptr, "final_map": FinalMap, "partial_map": PartialMap,
                    "out": Out, "final_lse": FinalLse}
         reduce_kernel(tensors, config).launch(grid=(sequences, heads, queries), block=config.threads, stream=stream)

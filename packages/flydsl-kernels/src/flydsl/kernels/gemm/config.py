@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -13,18 +12,17 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
-from ..host.dense import require_dense, require_held
+from ..host.dense import Extent, require_operands, rows_extent
 from ..host.dtypes import FLOATS, element_of
 from ..parts.epilogue import TilePlace
 from ..parts.grid import block_of
 from ..parts.index import align_up, cdiv, div, mod
 from ..parts.lane import Lane
 from ..parts.matrix import MatrixOp
-from ..parts.memory import pointer
 from ..parts.reduce import Lds
 from ..parts.tile import CHUNK_BYTES
 
-__all__ = ["FLOAT_NAMES", "SCALE_BLOCK", "LARGE_TILE", "GemmConfig", "eight_waves", "require_operands", "run"]
+__all__ = ["FLOAT_NAMES", "SCALE_BLOCK", "LARGE_TILE", "GemmConfig", "eight_waves", "run"]
 
 SCALE_BLOCK = 128  # k, and columns, of one scale
 LARGE_TILE = 128 * 256  # elements of C, from which eight waves of gfx950 can be better than four
@@ -142,6 +140,43 @@ class GemmConfig(KernelConfig):
                           self.group, self.target.xcds)
         return bx * self.tile_m, by * self.tile_n
 
+    # ---------------------------------------------------------------- operands in memory
+
+    @property
+    def stored(self) -> tuple[Any, Any]:
+        """Element classes of A and B."""
+        element = element_of(self.op.dtype, self.target)
+        return element, element
+
+    @property
+    def a_stride(self) -> int:
+        """Elements from a row of A to the next."""
+        return self.k
+
+    @property
+    def b_stride(self) -> int:
+        """The same of B, where it has rows."""
+        return self.k
+
+    @property
+    def c_stride(self) -> int:
+        """And of C."""
+        return self.n
+
+    @property
+    def row_scales(self) -> bool:
+        """Whether there is an f32 scale for each row of A and of B."""
+        return False
+
+    def extents(self, m: Any) -> dict[str, Extent]:
+        """What the product of m rows takes of the operands that the kernel reads and writes at their addresses."""
+        a, b = self.stored
+        found = {"a": rows_extent(m, self.a_stride, self.k, a), "b": rows_extent(self.n, self.b_stride, self.k, b),
+                 "c": rows_extent(m, self.c_stride, self.n, self.out)}
+        if self.row_scales:
+            found.update(scale_a=Extent(m, fx.Float32), scale_b=Extent(self.n, fx.Float32))
+        return found
+
     # ---------------------------------------------------------------- rows of A
 
     def stored_rows(self, row_bytes: int) -> int:
@@ -187,11 +222,6 @@ class GemmConfig(KernelConfig):
         """First column of C of which it has them, in each of the 16-column tiles; the tile begins with `column`."""
         first = column + self.wave_place(lane)[1]
         return [first + (ni * 16 + lane.group * self.op.acc_len) for ni in range(self.n_repeat)]
-
-    @property
-    def c_stride(self) -> int:
-        """Elements from a row of C to the next."""
-        return self.n
 
     def place(self, m: Any, row: Any, column: Any, lane: Lane) -> TilePlace:
         """Where a lane's accumulators belong in C, of the tile from `row` and `column` on."""
@@ -242,31 +272,14 @@ def eight_waves(config: Config, large: int) -> Config:
     return eight if fits and config.tile_m * config.tile_n >= large else config
 
 
-def require_operands(tensors: Mapping[str, Any], m: Any, config: GemmConfig, dtype: str, b_bytes: int | None = None,
-                     scales: tuple[Any, Any] | None = None) -> None:
-    """From a jit function: a call is refused whose operands have gaps, are floats of another type than `dtype`, or hold
-    less than the product of m rows takes.
-
-    Args:
-        b_bytes: of B, if it has other elements than A.
-        scales: how many f32 scale_a and scale_b hold.
-    """
-    require_dense({name: tensors[name] for name in config.operands if name in tensors})
-    stored = element_of(dtype, config.target)
-    for name in ("a", "b"):
-        pointer(tensors[name], stored)
-    require_held(tensors, ("a",), fx.Int64(m) * config.k, stored)
-    require_held(tensors, ("b",), b_bytes or config.n * config.k, fx.Int8 if b_bytes else stored)
-    require_held(tensors, ("c",), fx.Int64(m) * config.n, config.out)
-    if scales is not None:
-        for name, count in zip(("scale_a", "scale_b"), scales, strict=True):
-            require_held(tensors, (name,), count, fx.Float32)
-
-
 @flyc.jit
-def run(kernel, tensors, m, config, stream):
-    """From a jit function: launch ``kernel(tensors, m, config)`` for the tiles of m rows, if there are any."""
+def run(kernel, tensors, m, config, stream, before=None):
+    """From a jit function: launch ``kernel(tensors, m, config)`` for the tiles of m rows, if there are any, after what
+    ``before(tensors, m, config, stream)`` launches. A call is refused whose operands do not fit."""
     config.target.require_traced()
+    require_operands(tensors, config.extents(m))
+    if fx.const_expr(before is not None):
+        before(tensors, m, config, stream)
     if m > 0:
         kernel(tensors, m, config, value_attrs=config.hints).launch(
             grid=config.grid(m), block=config.threads, stream=stream, cluster=config.cluster)

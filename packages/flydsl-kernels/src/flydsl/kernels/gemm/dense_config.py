@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
+import flydsl.expr as fx
+
 from ..host.config import require
+from ..host.dense import Extent
 from ..parts.cshuffle import ShufflePlan
 from ..parts.index import div, mod
 from ..parts.lane import Lane
@@ -35,6 +38,7 @@ class DenseConfig(GemmConfig):
         cshuffle: C goes through LDS, 16 bytes of a row a lane, instead of directly; None: where the tile allows it.
         b_shuffled: b is in the order of ``shuffle_weight``.
         atomic: the slices of a split reduction add to C, ordered by a signal, instead of writing to a workspace.
+        lda, ldb, ldc: elements from a row of A, B and C to the next, of whole tiles in layout ``nt``; 0: contiguous.
     """
 
     CALLED = {"tile_m": "block_m", "tile_n": "block_n", "tile_k": "block_k", "group": "group_m"}
@@ -54,10 +58,37 @@ class DenseConfig(GemmConfig):
     cshuffle: bool | None = False
     b_shuffled: bool = False
     atomic: bool = False
+    lda: int = 0
+    ldb: int = 0
+    ldc: int = 0
 
     @property
     def op(self) -> MatrixOp:
         return matrix_op(self.target, self.dtype, self.dtype == "fp8")
+
+    @property
+    def a_stride(self) -> int:
+        return self.lda or self.k
+
+    @property
+    def b_stride(self) -> int:
+        return self.ldb or self.k
+
+    @property
+    def c_stride(self) -> int:
+        return self.ldc or self.n
+
+    @property
+    def row_scales(self) -> bool:
+        return self.dtype == "fp8"
+
+    def extents(self, m: Any) -> dict[str, Extent]:
+        found = super().extents(m)
+        if self.bias:
+            found["bias"] = Extent(self.n)
+        if self.split_k > 1 and not self.atomic:
+            found["workspace"] = Extent(fx.Int64(m) * (self.n * self.split_k), fx.Float32)
+        return found
 
     @property
     def waves(self) -> int:
@@ -163,14 +194,19 @@ def dense_config(where: str, target: Target, **fields: Any) -> DenseConfig:
          f"K must be a multiple of {16 // size} for layout {config.layout}, got {config.k}")
     need(config.n % 8 == 0 or config.layout[1] == "t", f"N must be a multiple of 8 where b is row-major, "
          f"got {config.n}")
+    whole = config.layout == "nt" and config.n % config.tile_n == 0 and not config.ragged_k and config.split_k == 1
+    for name, length, least in (("lda", config.lda, config.k), ("ldb", config.ldb, config.k),
+                                ("ldc", config.ldc, config.n)):
+        need(length == 0 or whole and length >= least and length % 8 == 0,
+             f"{name} must be 0 or, of whole tiles, a multiple of 8 elements and at least {least}, got {length}")
     need(config.stages >= 2, f"stages must be 2 or more, got {config.stages}")
     need(not config.use_async or target.dma128, f"direct copies to LDS need gfx950, the target is {target.arch}")
     sums = config.m_repeat * config.n_repeat * config.op.acc_len
     need(not target.tensor_moves or sums <= config.registers * 5 // 8,
          f"the sums of {config.tile_m} x {config.tile_n} on {config.m_waves} x {config.n_waves} waves are {sums} "
          f"registers of a lane, {target.arch} has {config.registers}")
-    whole = config.n * config.out.width // 8 % 16 == 0
-    refusal = None if whole else f"rows of C must be multiples of 16 bytes, N = {config.n}"
+    wide = config.n * config.out.width // 8 % 16 == 0
+    refusal = None if wide else f"rows of C must be multiples of 16 bytes, N = {config.n}"
     refusal = refusal or ("stochastic rounding stores directly" if config.stochastic else config.shuffle.refuse())
     refusal = refusal or ("waves that share k store directly" if config.k_waves > 1 else None)
     need(config.cshuffle is not True or refusal is None, f"C cannot go through LDS: {refusal}")

@@ -25,7 +25,7 @@ from ..parts.products import TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, even_schedule, hot_loop_schedule
 from ..parts.tile import RowTile, StoredTile
-from .config import require_operands, run
+from .config import run
 from .dense_config import DenseConfig
 from .epilogue import gemm_epilogue
 
@@ -41,11 +41,13 @@ Operand = Rows | Columns
 
 
 def operand(data: Any, consecutive_k: bool, tile: RowTile, stages: list[Any], lane: Lane, config: DenseConfig,
-            rows: Any, row: Any, shuffled: bool = False) -> Operand:
-    """How an operand of `rows` x k elements comes to LDS, from row `row` on, whichever way it lies in memory."""
+            rows: Any, row: Any, apart: int, shuffled: bool = False) -> Operand:
+    """How an operand of `rows` x k elements comes to LDS, from row `row` on, whichever way it lies in memory. Rows that
+    are consecutive in k are so many elements `apart`."""
     where: dict[str, Any] = dict(row=row, rows_total=rows, ragged=config.ragged_k)
     if consecutive_k:
-        return Rows(data, tile, stages, lane, row_bytes=config.k * config.op.element_bytes, shuffled=shuffled, **where)
+        row_bytes = apart * config.op.element_bytes
+        return Rows(data, tile, stages, lane, row_bytes=row_bytes, shuffled=shuffled, **where)
     if isinstance(tile, StoredTile):
         return Stored(data, tile, stages, lane, k=config.k, **where)
     return Columns(data, tile, stages, lane, OPERANDS[config.dtype], k=config.k, **where)
@@ -94,9 +96,10 @@ def dense_loop(tensors: dict[str, Any], m: Any, row: Any, column: Any, stages: l
     of this workgroup's slice of k, and of this wave's part of it where waves share k."""
     op, tally, (a_tile, b_tile) = config.op, Tally(), (config.a_tile, config.b_tile)
     wave_m, wave_n = config.wave_of(lane)
-    a = operand(tensors["a"], config.layout[0] == "n", a_tile, stages, lane, config, m, row)
+    a = operand(tensors["a"], config.layout[0] == "n", a_tile, stages, lane, config, m, row,
+                config.a_stride)
     b = operand(tensors["b"], config.layout[1] == "t", b_tile, [stage + a_tile.words for stage in stages], lane, config,
-                fx.Int32(config.n), column, config.b_shuffled)
+                fx.Int32(config.n), column, config.b_stride, config.b_shuffled)
     first = config.k_wave_of(lane) * config.blocks if config.k_waves > 1 else 0
     products = TileProducts(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks,
                             a.reader(lane, wave_m * (config.m_repeat * 16), op.groups),
@@ -195,7 +198,6 @@ def split_sum_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 def launch_dense(tensors: dict[str, Any], m: Any, config: DenseConfig, stream: Any) -> None:
     """Launch from a jit function. With split_k, ``tensors["workspace"]`` holds split_k * M * N f32, or if `atomic`
     ``tensors["semaphore"]`` and ``tensors["signal"]`` one zero i32 a tile."""
-    require_operands(tensors, m, config, config.dtype, scales=(m, config.n) if config.dtype == "fp8" else None)
     run(dense_kernel, tensors, m, config, stream)
     if config.split_k > 1 and not config.atomic:
         blocks = fx.ceildiv(m * config.n, REDUCE_THREADS)

@@ -8,7 +8,9 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..parts.matrix import FORMATS, MICRO_K, MatrixOp, Microformat, microscaled_op
+from ..host.dense import Extent, rows_extent
+from ..parts.index import align_up, div
+from ..parts.matrix import FORMATS, MICRO_GROUP, MICRO_K, MatrixOp, Microformat, microscaled_op
 from ..parts.memory import WORDS
 from ..parts.tile import HalvesTile, RowTile
 from ..target import Target
@@ -17,6 +19,8 @@ from .config import FLOAT_NAMES, LARGE_TILE, GemmConfig, eight_waves
 __all__ = ["SCALE_K", "MxConfig", "mx_config"]
 
 SCALE_K = 256  # k of one scale word
+SCALE_ROWS = 32  # and its rows
+PADDED_ROWS = 256  # rows of scales are filled up to a multiple of these
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +50,33 @@ class MxConfig(GemmConfig):
     def stage_bytes(self, stage: int) -> int:
         """Of a tile of A: there are two stages of each of those that go together."""
         return self.a_tile.words * 4
+
+    def extents(self, m: Any) -> dict[str, Extent]:
+        """Rows of scales are in groups of 32."""
+        scaled = div(fx.Int64(m) + (SCALE_ROWS - 1), SCALE_ROWS) * SCALE_ROWS
+        columns = align_up(self.k // MICRO_GROUP, 8)
+        (a, per), (b, b_per) = self.a.stored, self.b.stored
+        a_row, a_used = self.a_row_bytes * per, self.k // MICRO_K * self.a.step_bytes * per
+
+        def batched(rows: Any, row: int, used: int, element: Any, entry: Any, told: int) -> Extent:
+            return rows_extent(rows, row, used, element, self.batch, entry, self.batch > 1 and told >= 0)
+
+        return {
+            "a": batched(m, a_row, a_used, a, self.entry(m, a_row, self.a_batch * per), self.a_batch),
+            "b": Extent(self.batch * self.n * self.b_row_bytes * b_per, b),
+            "c": batched(m, self.c_stride, self.n, self.out, self.entry(m, self.c_stride, self.c_batch), self.c_batch),
+            "scale_a": batched(scaled, self.scale_columns, columns, fx.Uint8, self.scale_entry(m), self.scale_batch),
+            "scale_b": Extent(self.batch * self.n * columns, fx.Uint8),
+        }
+
+    @staticmethod
+    def entry(rows: Any, row: int, told: int) -> Any:
+        """From an entry to the next: `told`, or its rows if that is negative."""
+        return fx.Int64(rows) * row if told < 0 else fx.Int64(told)
+
+    def scale_entry(self, m: Any) -> Any:
+        """Bytes from the scales of A of an entry to those of the next."""
+        return self.entry(div(m + (PADDED_ROWS - 1), PADDED_ROWS) * PADDED_ROWS, self.scale_columns, self.scale_batch)
 
     @property
     def a(self) -> Microformat:

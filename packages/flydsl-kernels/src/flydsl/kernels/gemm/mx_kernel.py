@@ -18,7 +18,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.epilogue import Epilogue, store_tile
-from ..parts.index import align_up, cdiv, div
+from ..parts.index import align_up, cdiv
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, KTile, MainLoop, Staged
 from ..parts.memory import pointer
@@ -79,17 +79,15 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     wave_column = column + wave_strip * 16
     stages, tally = config.stages_in(Lds()), Tally()
     reach = config.together + 1  # tiles from one to that whose A is fetched with it
-    a_batch = fx.Int64(m) * config.a_row_bytes if config.a_batch < 0 else fx.Int64(config.a_batch)
     a = Rows(tensors["a"], tile, stages, lane, row=row, rows_total=config.end_row(m, row), row_bytes=config.a_row_bytes,
-             start=batch * a_batch, advance=Advance.LANES, near=reach, place=config.a.place)
+             start=batch * config.entry(m, config.a_row_bytes, config.a_batch), advance=Advance.LANES, near=reach,
+             place=config.a.place)
     b = Shuffled(tensors["b"], lane, column=column, strip_words=config.b_row_bytes * 4, advance=Advance.LANES,
                  tile_strips=config.tile_n // 16, blocks=config.steps * config.b.step_bytes // 64,
                  strips=[wave_strip + ni for ni in fx.range_constexpr(config.n_repeat)],
                  start=batch * (config.n * config.b_row_bytes))
-    sa_batch = fx.Int64(div(m + 255, 256) * 256) * config.scale_columns
-    sa_batch = sa_batch if config.scale_batch < 0 else fx.Int64(config.scale_batch)
-    scale_a = PairedScales(tensors["scale_a"], batch * sa_batch, config.scale_columns, m, row, config.m_repeat,
-                           config.tile_m % 32 == 0, lane)
+    scale_a = PairedScales(tensors["scale_a"], batch * config.scale_entry(m), config.scale_columns, m, row,
+                           config.m_repeat, config.tile_m % 32 == 0, lane)
     b_columns = align_up(config.k // 32, 8)
     scale_b = PairedScales(tensors["scale_b"], batch * (config.n * b_columns), b_columns, config.n, wave_column,
                            config.n_repeat, config.n_repeat % 2 == 0, lane)
@@ -114,9 +112,8 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     acc = MainLoop(config.k_tiles, config.stages, sources, products, tally, 2 * halves,
                    (partial(hot_loop_schedule, early_writes=True), hot_loop_schedule), fx.barrier,
                    config.together).run()
-    c_batch = fx.Int64(m) * config.c_stride if config.c_batch < 0 else fx.Int64(config.c_batch)
-    place = config.place(m, row, column, lane)
-    store_tile(pointer(tensors["c"], config.out) + batch * c_batch, config.out, acc, Epilogue(), place)
+    c = pointer(tensors["c"], config.out) + batch * config.entry(m, config.c_stride, config.c_batch)
+    store_tile(c, config.out, acc, Epilogue(), config.place(m, row, column, lane))
 
 
 #: Launch from a jit function: ``launch_mx(tensors, m, config, stream)``.

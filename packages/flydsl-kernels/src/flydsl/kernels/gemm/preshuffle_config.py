@@ -7,6 +7,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+import flydsl.expr as fx
+
+from ..host.dense import Extent
 from ..parts.cshuffle import ShufflePlan
 from ..parts.index import align_up, cdiv
 from ..parts.lane import Lane
@@ -56,6 +59,21 @@ class PreshuffleConfig(GemmConfig):
     @property
     def operands(self) -> tuple[str, ...]:
         return super().operands if self.block_scale else (*super().operands, "bias")
+
+    @property
+    def row_scales(self) -> bool:
+        return self.op.element_bytes == 1 and not self.block_scale
+
+    def extents(self, m: Any) -> dict[str, Extent]:
+        found, blocks = super().extents(m), self.k // SCALE_BLOCK
+        if self.int4:
+            found["b"] = Extent(self.n * self.k // 2, fx.Int8)
+        if self.epilogue != "none":
+            found["bias"] = Extent(self.n)
+        if self.block_scale:
+            found.update(scale_a=Extent(fx.Int64(m) * blocks, fx.Float32),
+                         scale_b=Extent(cdiv(self.n, SCALE_BLOCK) * blocks, fx.Float32))
+        return found
 
     @property
     def row_bytes(self) -> int:

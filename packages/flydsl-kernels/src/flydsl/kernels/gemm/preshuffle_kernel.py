@@ -17,7 +17,6 @@ import flydsl.expr as fx
 
 from ..parts.cshuffle import shuffle_tile
 from ..parts.epilogue import store_tile
-from ..parts.index import cdiv
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, MainLoop, Ring, Staged
 from ..parts.memory import WORDS
@@ -27,9 +26,9 @@ from ..parts.products import TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
 from .block_scales import BlockScaledProducts, RegisterScales, SharedScales
-from .config import SCALE_BLOCK, require_operands, run
+from .config import run
 from .epilogue import gemm_epilogue
-from .preshuffle_config import IN_DTYPES, INT4_FACTOR, PreshuffleConfig
+from .preshuffle_config import INT4_FACTOR, PreshuffleConfig
 
 __all__ = ["launch_preshuffle"]
 
@@ -96,14 +95,5 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         store_tile(tensors["c"], config.out, acc, epilogue, place)
 
 
-def launch_preshuffle(tensors: dict[str, Any], m: Any, config: PreshuffleConfig, stream: Any) -> None:
-    """Launch from a jit function."""
-    blocks = config.k // SCALE_BLOCK
-    scales: Any = None
-    if config.block_scale:
-        scales = fx.Int64(m) * blocks, cdiv(config.n, SCALE_BLOCK) * blocks
-    elif config.op.element_bytes == 1:
-        scales = m, config.n
-    require_operands(tensors, m, config, IN_DTYPES[config.in_dtype], config.n * config.k // 2 if config.int4 else None,
-                     scales)
-    run(preshuffle_kernel, tensors, m, config, stream)
+#: Launch from a jit function: ``launch_preshuffle(tensors, m, config, stream)``.
+launch_preshuffle = partial(run, preshuffle_kernel)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -24,7 +23,7 @@ from ..parts.operand import Shuffled
 from ..parts.products import TileProducts
 from ..parts.schedule import Tally
 from ..target import Target
-from .config import GemmConfig, require_operands, run
+from .config import GemmConfig, run
 from .epilogue import gemm_epilogue
 
 __all__ = ["RdnaFp8Config", "launch_rdna_fp8", "rdna_fp8_config"]
@@ -39,6 +38,10 @@ class RdnaFp8Config(GemmConfig):
     """``C = a b * scale_a[row] * scale_b[column]`` in bf16; four waves lie along N."""
 
     out_dtype: str = "bf16"
+
+    @property
+    def row_scales(self) -> bool:
+        return True
 
     @property
     def op(self) -> MatrixOp:
@@ -94,7 +97,5 @@ def rdna_fp8_config(where: str, target: Target, *, n: int, k: int, tile_m: int =
     return config.fitting(where)
 
 
-def launch_rdna_fp8(tensors: dict[str, Any], m: Any, config: RdnaFp8Config, stream: Any) -> None:
-    """Launch from a jit function."""
-    require_operands(tensors, m, config, "fp8", scales=(m, config.n))
-    run(rdna_fp8_kernel, tensors, m, config, stream)
+#: Launch from a jit function: ``launch_rdna_fp8(tensors, m, config, stream)``.
+launch_rdna_fp8 = partial(run, rdna_fp8_kernel)

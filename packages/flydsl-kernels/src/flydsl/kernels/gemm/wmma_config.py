@@ -9,18 +9,20 @@ from typing import Any, ClassVar
 
 import flydsl.expr as fx
 
+from ..host.dense import Extent
 from ..parts.index import cdiv
-from ..parts.matrix import MICRO_K, MatrixOp, matrix_op, microscaled_op
+from ..parts.matrix import FORMATS, MICRO_GROUP, MICRO_K, MatrixOp, matrix_op, microscaled_op
 from ..parts.products import part_rows
 from ..parts.tensor_tile import TensorTile
 from ..target import Target
 from .config import SCALE_BLOCK, GemmConfig
 
-__all__ = ["DATA_FORMATS", "SLAB", "WmmaConfig", "wmma_config"]
+__all__ = ["DATA_FORMATS", "SCALE_ROWS", "SLAB", "WmmaConfig", "wmma_config"]
 
 
 DATA_FORMATS = {"fp4": ("fp4", "fp4"), "fp8": ("fp8", "fp8"), "a8w4": ("fp8", "fp4")}  # of A and B
 SLAB = 16  # rows of b that lie together
+SCALE_ROWS = 32  # that share a word of scales of every lane
 MAX_WAVES = 32
 MAX_CLUSTER = 16
 LANE_BYTES = 8  # of a row for each register of a lane: two lanes share it
@@ -106,7 +108,7 @@ class WmmaConfig(GemmConfig):
     @property
     def a_row_bytes(self) -> int:
         """Bytes from a row of A to the next."""
-        return (self.lda or self.k) * self.step_bytes[0] // self.step
+        return self.a_stride * self.step_bytes[0] // self.step
 
     @property
     def b_row_bytes(self) -> int:
@@ -114,8 +116,33 @@ class WmmaConfig(GemmConfig):
         return self.k // self.step * self.step_bytes[1] * (SLAB if self.shuffled else 1)
 
     @property
+    def a_stride(self) -> int:
+        return self.lda or self.k
+
+    @property
     def c_stride(self) -> int:
         return self.ldc or self.n
+
+    @property
+    def stored(self) -> tuple[Any, Any]:
+        return (FORMATS[self.a_dtype].element, FORMATS[self.b_dtype].element) if self.scaled else super().stored
+
+    @property
+    def row_scales(self) -> bool:
+        return self.scales == "rows"
+
+    def extents(self, m: Any) -> dict[str, Extent]:
+        found = super().extents(m)
+        if self.scales == "mx":
+            groups = self.k // MICRO_GROUP * SCALE_ROWS  # bytes of 32 rows
+            found.update(scale_a=Extent(fx.ceildiv(fx.Int64(m), SCALE_ROWS) * groups, fx.Uint8),
+                         scale_b=Extent(cdiv(self.n, SCALE_ROWS) * groups, fx.Uint8))
+        elif self.scales == "block":
+            blocks = self.k // SCALE_BLOCK
+            step = fx.Int64(self.scale_stride or m)
+            found["scale_a"] = Extent(step * (blocks - 1) + m, fx.Uint8, spaced=self.scale_stride > 0)
+            found["scale_b"] = Extent(cdiv(self.n, SCALE_BLOCK) * blocks, fx.Uint8)
+        return found
 
     @property
     def a_tile(self) -> TensorTile:

@@ -25,11 +25,10 @@ from ..parts.tensor_tile import TensorMoves
 from ..parts.tile import CHUNK_BYTES
 from .config import SCALE_BLOCK, run
 from .epilogue import gemm_epilogue
-from .wmma_config import SLAB, WmmaConfig
+from .wmma_config import SCALE_ROWS, SLAB, WmmaConfig
 
-__all__ = ["SCALE_ROWS", "cluster_place", "launch_wmma", "wmma_loop"]
+__all__ = ["cluster_place", "launch_wmma", "wmma_loop"]
 
-SCALE_ROWS = 32  # that share a word of scales of every lane
 CLEAR_THREADS = 256
 
 
@@ -137,9 +136,12 @@ def clear_kernel(tensors, config: fx.Constexpr):
     c.store((fx.block_idx.y * CLEAR_THREADS + fx.thread_idx.x) * count, fx.full(count, 0.0, element))
 
 
+def _clear(tensors: dict[str, Any], m: Any, config: WmmaConfig, stream: Any) -> None:
+    """Launch from a jit function what clears C."""
+    chunks = config.n * config.out.width // (CHUNK_BYTES * 8)
+    clear_kernel(tensors, config).launch(grid=(m, cdiv(chunks, CLEAR_THREADS)), block=CLEAR_THREADS, stream=stream)
+
+
 def launch_wmma(tensors: dict[str, Any], m: Any, config: WmmaConfig, stream: Any) -> None:
     """Launch from a jit function: ``c``, ``a``, ``b``, ``scale_a`` and ``scale_b``."""
-    if config.split_k > 1:
-        chunks = config.n * config.out.width // (CHUNK_BYTES * 8)
-        clear_kernel(tensors, config).launch(grid=(m, cdiv(chunks, CLEAR_THREADS)), block=CLEAR_THREADS, stream=stream)
-    run(wmma_kernel, tensors, m, config, stream)
+    run(wmma_kernel, tensors, m, config, stream, _clear if config.split_k > 1 else None)

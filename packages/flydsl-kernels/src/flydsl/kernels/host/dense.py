@@ -3,12 +3,15 @@ must be as many as the kernel takes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import flydsl.expr as fx
 
-__all__ = ["require_dense", "require_held"]
+from .dtypes import require_element
+
+__all__ = ["Extent", "require_dense", "require_held", "require_operands", "rows_extent"]
 
 
 def _number(value: Any) -> Any:
@@ -41,21 +44,75 @@ def _check(name: str, layout: Any) -> None:
         fx.host_assert(fit | (count == 0), message)  # of nothing, NumPy and torch have steps of their own
 
 
-def require_held(tensors: Mapping[str, Any], names: Iterable[str], count: Any, element: Any = None) -> None:
-    """From a jit function: a call is refused whose tensors of these names hold less than `count` elements of `element`,
-    or of their own type if it is None, which also may be seen as others of their bytes.
+class Extent(NamedTuple):
+    """What a launch takes of an operand.
 
-    Pointers, and what is not given, are not looked at.
+    Attributes:
+        count: elements, of those from the first on.
+        element: their class; None: as given.
+        spaced: the launch is told where rows begin, so there may be gaps.
+    """
+
+    count: Any
+    element: Any = None
+    spaced: bool = False
+
+
+def rows_extent(rows: Any, row: int, used: int, element: Any, batch: int = 1, entry: Any = 0,
+                told: bool = False) -> Extent:
+    """That of a batch of matrices: from the beginning of the first to the end of the last row.
+
+    Args:
+        rows: of a matrix, `row` elements apart, of which `used` are taken.
+        batch, entry: matrices, so many elements apart.
+        told: the caller said how far matrices are apart.
+    """
+    rows = fx.Int64(rows)
+    count = (rows - 1) * row + used + fx.Int64(entry) * (batch - 1)
+    return Extent((rows > 0).select(count, fx.Int64(0)), element, told or row != used)
+
+
+def require_operands(tensors: Mapping[str, Any], extents: Mapping[str, Extent]) -> None:
+    """From a jit function: a call is refused whose operands of these names have gaps, hold less than is taken of them,
+    or floats of another type.
+
+    What is not given is not looked at, and of pointers only the type is.
+    """
+    require_dense({name: tensors.get(name) for name, extent in extents.items() if not extent.spaced})
+    for name, extent in extents.items():
+        require_held(tensors, (name,), *extent)
+
+
+def require_held(tensors: Mapping[str, Any], names: Iterable[str], count: Any, element: Any = None,
+                 spaced: bool = False) -> None:
+    """From a jit function: a call is refused whose tensors of these names hold less than `count` elements of `element`,
+    or of their own type if it is None, which also may be seen as others of their bytes; or floats of another type.
+
+    Of pointers only the type is looked at, and what is not given is not. Gaps count if the tensors are `spaced`.
     """
     for name in names:
         tensor = tensors.get(name)
-        if not isinstance(tensor, fx.Tensor):
+        if not isinstance(tensor, fx.Tensor | fx.Pointer):
             continue
-        layout, given = fx.get_layout(tensor), fx.get_iter(tensor).element_type
-        if not all(layout.shape[dim].is_leaf for dim in range(layout.rank)):
-            continue  # a layout that its caller made
-        held: Any = given.width if element else 1
-        for dim in range(layout.rank):
-            held = held * _number(layout.shape[dim])
-        needed = fx.Int64(count) * (element.width if element else 1)
-        fx.host_assert(needed <= held, f"{name} holds fewer elements than the kernel was built and is called for")
+        given = (fx.get_iter(tensor) if isinstance(tensor, fx.Tensor) else tensor).element_type
+        if element is not None:
+            require_element(given, element)
+        held = _held(fx.get_layout(tensor), spaced) if isinstance(tensor, fx.Tensor) else None
+        if held is not None:
+            bits, each = (element.width, given.width) if element else (1, 1)
+            fx.host_assert(fx.Int64(count) * bits <= held * each,
+                           f"{name} holds fewer elements than the kernel was built and is called for")
+
+
+def _held(layout: Any, spaced: bool) -> Any:
+    """Elements of a layout, and of its gaps if it is `spaced`; None of a layout that its caller made."""
+    if not all(layout.shape[dim].is_leaf and layout.stride[dim].is_leaf for dim in range(layout.rank)):
+        return None
+    extents = [_number(layout.shape[dim]) for dim in range(layout.rank)]
+    held = math.prod(extents)
+    if not spaced:
+        return held
+    reach: Any = 1  # the last element, and those before
+    for dim, extent in enumerate(extents):
+        reach = reach + (extent - 1) * _number(layout.stride[dim])
+    return (fx.Int64(held) > 0).select(fx.Int64(reach), fx.Int64(0))

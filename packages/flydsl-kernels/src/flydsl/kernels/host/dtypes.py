@@ -6,7 +6,8 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["FLOATS", "INDICES", "dtype_name", "element_of", "float_dtype", "float_name", "torch_dtype"]
+__all__ = ["FLOATS", "INDICES", "dtype_name", "element_of", "float_dtype", "float_name", "require_element",
+           "torch_dtype"]
 
 FLOATS = {"f32": fx.Float32, "f16": fx.Float16, "bf16": fx.BFloat16}
 INDICES = ("i32", "i64")  # dtypes of indices
@@ -31,6 +32,19 @@ def element_of(name: str, arch: Any = None) -> Any:
 
         return target(arch).fp8
     return {**FLOATS, "i8": fx.Int8, "i4": fx.Int8, "e8m0": fx.Int8, "u8": fx.Uint8, "i32": fx.Int32}[name]
+
+
+def require_element(given: Any, element: Any, bytes_of_any: bool = False) -> None:
+    """TypeError if elements of the class `given` cannot be seen as those of `element`: that would be a wrong launch.
+
+    Integers stand for any type of their bytes (fp8 as int8, int32 as float32), but f32, f16, bf16 and the two fp8 not
+    for each other, nor unless integers are `bytes_of_any` the first three for what is narrower, or int64 for int32.
+    """
+    floats = (*FLOATS.values(), fx.Float8E4M3FN, fx.Float8E4M3FNUZ)
+    narrower = given in FLOATS.values() and element.width <= 8 or given is fx.Int64 and element is fx.Int32
+    other = given in floats and element in (*floats, fx.Float4E2M1FN)
+    if given is not element and (other or narrower and not bytes_of_any):
+        raise TypeError(f"the kernel was built for {element.__name__}, but an argument holds {given.__name__}")
 
 
 def dtype_name(array: object, where: str, allowed: tuple[str, ...] = tuple(FLOATS)) -> str:

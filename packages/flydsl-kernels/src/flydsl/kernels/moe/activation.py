@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .config import SWIGLU_LIMIT
+from ..parts.epilogue import SWIGLU_LIMIT
 
 __all__ = ["activation_gradient", "activation_reference", "halves", "joined"]
 

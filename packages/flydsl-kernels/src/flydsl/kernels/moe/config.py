@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import flydsl.expr as fx
+
 from ..host.config import KernelConfig, require
-from ..host.dtypes import FLOATS
+from ..host.dense import Extent
+from ..host.dtypes import FLOATS, element_of
+from ..parts.epilogue import GATED
 from ..parts.index import align_up, cdiv, div, mod
+from ..parts.matrix import FORMATS as MICROFORMATS
 from ..parts.matrix import MatrixOp, matrix_op, microscaled_op
 from ..parts.memory import WORDS
 from ..parts.tile import CHUNK_BYTES, RowTile
@@ -16,8 +21,7 @@ from ..target import Target
 __all__ = ["ARCHS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "is_wide"]
 
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
-ACTIVATIONS = ("none", "silu", "gelu", "swiglu", "situ")
-SWIGLU_LIMIT = 7.0
+ACTIVATIONS = ("none", *GATED)
 WAVES = 4
 BLOCKS = (16, 32, 64, 128)
 
@@ -62,6 +66,7 @@ class Format:
 
 
 BITS = {None: 16, "fp8": 8, "i8": 8, "fp4": 4, "i4": 4, "u4": 4}
+BYTES = {"i4": "u8", "u4": "u8"}  # what two of them are stored in
 SCALE_K = {"blocks": 128, "groups": 32, "micro": 32}
 FORMATS = {
     "none": Format(),
@@ -173,6 +178,22 @@ class GroupedConfig(KernelConfig):
         if kind.scales != "micro":
             return matrix_op(self.target, kind.a or self.dtype, True)
         return microscaled_op(self.target, kind.a or "", kind.b or kind.a or "")
+
+    def extents(self, tokens: Any, sorted_rows: Any) -> dict[str, Extent]:
+        """What a launch takes of its operands. Only the kind is known of sorted rows, since the last block may end
+        behind them, and of weights, of which there are none where no expert is."""
+        kind, blocks = self.format.a or self.dtype, fx.ceildiv(sorted_rows, self.sort_block or self.block_m)
+        slots = {"token": 1, "slot": self.topk, "slots": self.topk}
+        x, w = (MICROFORMATS["fp4"].element if name == "fp4" else element_of(BYTES.get(name, name), self.target)
+                for name in (kind, self.format.b or kind))
+        found = {"x": Extent(fx.Int64(tokens) * (slots.get(self.source, 0) * self.k), x), "w": Extent(0, w)}
+        if not self.micro_out and self.into != "place":
+            found["out"] = Extent(fx.Int64(tokens) * (slots.get(self.into, 0) * self.n), self.element)
+        if self.routed:
+            found.update(rows=Extent(0, fx.Int32), experts=Extent(blocks, fx.Int32), valid=Extent(1, fx.Int32))
+        if self.weighted:
+            found["weights"] = Extent(0, fx.Float32)
+        return found
 
     @property
     def routed(self) -> bool:

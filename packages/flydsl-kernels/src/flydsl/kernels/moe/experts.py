@@ -26,7 +26,7 @@ from .grouped import launch_grouped
 from .reduction import ReduceConfig, launch_reduce
 from .sort_op import expert_marks, routing
 from .sorting import SortConfig, capacity, launch_sort, most_blocks, shares, sort_config, sort_workspace
-from .tuned import expert_tiles, is_fused
+from .tuned import Tiles, expert_tiles, is_fused
 from .weights import of_rows, ordered, scales_of, weight_dtype
 
 __all__ = ["Experts", "experts_config", "experts_launcher", "plan_experts", "scratch", "scratch_bytes"]
@@ -46,10 +46,11 @@ class Experts:
 
 def experts_config(where: str, target: Target, tokens: int, topk: int, experts: int, model: int, inter: int, dtype: str,
                    activation: str, limit: float | None, biases: tuple[bool, bool], mask: bool, quant: str = "none",
-                   scales: tuple[str, str] = ("f32", "f32")) -> Experts:
-    """A checked configuration for a number of tokens, with the types of the scales of groups of both weights.
-    ValueError says what is not supported."""
-    block, up_tile, down_tile = expert_tiles(target, quant, tokens * topk, experts, model, inter)
+                   scales: tuple[str, str] = ("f32", "f32"), tiles: Tiles | None = None) -> Experts:
+    """A checked configuration for a number of tokens, with the types of the scales of groups of both weights; `tiles`
+    are those of :func:`expert_tiles` by default. ValueError says what is not supported."""
+    tiles = tiles or expert_tiles(target, quant, tokens * topk, experts, model, inter)
+    block, up_tile, down_tile = tiles
     common: dict[str, Any] = dict(dtype=dtype, block_m=block, topk=topk, quant=quant)
     between: dict[str, Any] = dict(source="slot")
     made: dict[str, Any] = dict(into="slot")

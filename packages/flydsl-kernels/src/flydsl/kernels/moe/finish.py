@@ -7,34 +7,16 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..parts.epilogue import gated
 from ..parts.index import align_up, div, mod
 from ..parts.lane import Lane
-from ..parts.mathx import gelu, sigmoid, silu, tanh
 from ..parts.memory import WORDS, Buffer, pointer, write_at
 from ..parts.packed import microscale, pack_micro
 from ..parts.reduce import imax, magnitude
-from .config import INT4_FACTOR, SWIGLU_LIMIT, GroupedConfig
+from .config import INT4_FACTOR, GroupedConfig
 from .sources import columns_of
 
-__all__ = ["TileColumns", "activate", "finish"]
-
-
-def activate(gate: Any, up: Any, name: str, limit: float | None) -> Any:
-    """The activation of vectors of f32.
-
-    silu and gelu: ``f(g) u``, both clamped where there is a limit L: g at L from above, u at both sides; swiglu (of
-    GPT-OSS): ``g sigmoid(1.702 g) (u + 1)`` with L = 7 by default; situ: ``tanh(g) sigmoid(g) tanh(u)``.
-    """
-    if name == "swiglu" and limit is None:
-        limit = SWIGLU_LIMIT
-    if limit is not None:
-        high = fx.full_like(gate, limit)
-        gate, up = fx.minimumf(gate, high), fx.maximumf(fx.minimumf(up, high), -high)
-    if name == "swiglu":
-        return gate * sigmoid(gate * 1.702) * (up + 1.0)
-    if name == "situ":
-        return tanh(gate) * sigmoid(gate) * tanh(up)
-    return (silu(gate) if name == "silu" else gelu(gate)) * up
+__all__ = ["TileColumns", "finish"]
 
 
 @flyc.jit
@@ -248,6 +230,6 @@ def _values(acc: list[Any], config: GroupedConfig, weight: Any, of_row: Any, bia
             first = None if config.k_batch == 1 else fx.block_idx.y == 0
             values = [v + (b if first is None else first.select(b, fx.full_like(b, 0.0)))
                       for v, b in zip(values, biases[ni], strict=True)]
-        value = activate(values[0], values[1], config.activation, config.limit) if config.gated else values[0]
+        value = gated(values[0], values[1], config.activation, config.limit) if config.gated else values[0]
         out.append(value if weight is None else value * weight)
     return out

@@ -21,37 +21,25 @@ from ..target import Target
 from .activation import activation_gradient, halves, joined
 from .config import GroupedConfig, grouped_config
 from .grouped import launch_grouped
-from .reduction import ReduceConfig, launch_reduce
+from .reduction import ReduceConfig, reduce_launcher
 from .sort_op import MOE_SORT
 from .sorting import most_blocks
 from .tuned import pick_block, tile_columns
 from .weights import of_rows, ordered
 
-__all__ = ["plan_gradient", "product_launcher"]
+__all__ = ["plan_gradient"]
 
 
 @functools.cache  # the configuration has the target
-def product_launcher(config: GroupedConfig) -> Any:
-    """``launch(x, w, bias, out, rows, experts, valid, tokens, blocks, sorted_rows, stream=None)``."""
+def _product_launcher(config: GroupedConfig) -> Any:
+    """``launch(tensors, tokens, blocks, sorted_rows, stream=None)``, as of :func:`launch_grouped`."""
 
     @flyc.jit
-    def product(x, w, bias, out, rows, experts, valid, tokens: fx.Int32, blocks: fx.Int32, sorted_rows: fx.Int32,
+    def product(tensors, tokens: fx.Int32, blocks: fx.Int32, sorted_rows: fx.Int32,
                 stream: fx.Stream = fx.Stream(None)):
-        tensors = dict(x=x, w=w, bias=bias, out=out, rows=rows, experts=experts, valid=valid)
         launch_grouped(tensors, tokens, blocks, sorted_rows, config, stream)
 
     return product
-
-
-@functools.cache
-def _sum_launcher(config: ReduceConfig) -> Any:
-    """``launch(x, y, ids, mask, tokens, stream=None)``."""
-
-    @flyc.jit
-    def add_slots(x, y, ids, mask, tokens: fx.Int32, stream: fx.Stream = fx.Stream(None)):
-        launch_reduce(dict(x=x, y=y, ids=ids, mask=mask), tokens, config, stream)
-
-    return add_slots
 
 
 def _turned(weight: Any) -> Any:
@@ -81,9 +69,10 @@ def plan_gradient(target: Target, dy: Any, x: Any, w1: Any, w2: Any, weights: An
                                     block_n=tile_columns(target, block, False), source=source, into="slot",
                                     bias=bias is not None)
             made = allocate(target, x, (tokens * topk, n), out)
-            product_launcher(config)(data, ordered(weight, config), of_rows(bias, config, False), made, rows, numbers,
-                                     valid, tokens, most_blocks(tokens * topk, experts, block), len(rows),
-                                     stream=stream)
+            tensors = dict(x=data, w=ordered(weight, config), bias=of_rows(bias, config, False), out=made, rows=rows,
+                           experts=numbers, valid=valid)
+            _product_launcher(config)(tensors, tokens, most_blocks(tokens * topk, experts, block), len(rows),
+                                      stream=stream)
             return made
 
         # Slots whose expert does not exist, or is not here, hold nothing.
@@ -98,8 +87,8 @@ def plan_gradient(target: Target, dy: Any, x: Any, w1: Any, w2: Any, weights: An
         dz, h = joined(dgate, dup, interleaved).to(x.dtype), h.to(x.dtype)
         partial = product(dz, _turned(w1), model, "slot", dtype)
         dx, dw1, dw2, dweights, db1, db2 = results
-        add_slots = _sum_launcher(ReduceConfig(topk, model, dtype, dtype, experts, True, target=target))
-        add_slots(partial, dx, ids, marks, tokens, stream=stream)
+        add_slots = reduce_launcher(ReduceConfig(topk, model, dtype, dtype, experts, True, target=target))
+        add_slots(partial, dx, marks, ids, tokens, stream=stream)
         number = 0
         for expert in range(experts):
             if expert_mask is not None and not int(expert_mask[expert]):

@@ -17,15 +17,14 @@ import flydsl.expr as fx
 
 from ..gemm.block_scales import BlockScaledProducts
 from ..gemm.dense_kernel import add_wave_slices
-from ..host.dense import require_dense
-from ..host.dtypes import element_of
+from ..host.dense import require_dense, require_operands
 from ..parts.grid import block_of
 from ..parts.index import div, mod
 from ..parts.indices import uniform
 from ..parts.lane import lane_of
 from ..parts.mainloop import MainLoop, Staged
 from ..parts.memory import WORDS, pointer
-from ..parts.operand import Rows
+from ..parts.operand import Rows, WideRows
 from ..parts.products import TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
@@ -33,7 +32,7 @@ from .config import FEW, GroupedConfig
 from .finish import TileColumns, finish
 from .rows import TileRows
 from .scales import BlockScales, microscales
-from .sources import DirectRows, Weights, WideRows, wave_k
+from .sources import DirectRows, Weights, wave_k
 
 __all__ = ["compute_tile", "grouped_kernel", "launch_grouped"]
 
@@ -53,10 +52,9 @@ def lds_of(config: GroupedConfig, memory: Lds) -> list[Any]:
 
 def staged_rows(rows: TileRows, stages: list[Any]) -> Rows:
     """The rows of x, which come to LDS by way of registers."""
-    tensors, config = rows.tensors, rows.config
-    if config.wide:
-        return WideRows(tensors["x"], stages, rows)
-    return Rows(tensors["x"], config.a_tile, stages, rows.lane, rows_total=rows.of_x,
+    config = rows.config
+    kind = WideRows if config.wide else Rows
+    return kind(rows.tensors["x"], config.a_tile, stages, rows.lane, rows_total=rows.of_x,
                 row_bytes=config.a_row_words * 4, row_of=rows.source, ragged=config.ragged,
                 place=lambda place: config.chunk_at(place) * WORDS)
 
@@ -160,7 +158,6 @@ def launch_grouped(tensors: dict[str, Any], tokens: Any, blocks: Any, sorted_row
     """
     config.target.require_traced()
     require_dense(tensors)
-    if config.format.a != "fp4":
-        pointer(tensors["x"], element_of(config.format.a or config.dtype, config.target))  # refuses other floats
+    require_operands(tensors, config.extents(tokens, sorted_rows))
     grouped_kernel(tensors, tokens, sorted_rows, config, value_attrs=config.hints).launch(
         grid=config.grid(blocks), block=config.threads, stream=stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from ..parts.index import cdiv, div
 from ..parts.memory import Buffer
 from ..parts.packed import e8m0_value
 
-__all__ = ["FP8_GROUP", "ReduceConfig", "launch_reduce"]
+__all__ = ["FP8_GROUP", "ReduceConfig", "launch_reduce", "reduce_launcher"]
 
 THREADS = 256
 ACCESS_BITS = 128
@@ -111,3 +112,16 @@ def launch_reduce(tensors: dict[str, Any], tokens: Any, config: ReduceConfig, st
     config.target.require_traced()
     require_dense(tensors)
     _reduce_kernel(tensors, config).launch(grid=config.grid(tokens), block=THREADS, stream=stream)
+
+
+@functools.cache  # the configuration has the target
+def reduce_launcher(config: ReduceConfig) -> Any:
+    """``launch(X, Y, expert_mask, topk_ids, m_tokens, stream=None)``, with None for what the configuration has not."""
+
+    @flyc.jit
+    def moe_reduction(X, Y, expert_mask, topk_ids, m_tokens: fx.Int32,  # noqa: N803
+                      stream: fx.Stream = fx.Stream(None)):
+        if m_tokens > 0:
+            launch_reduce(dict(x=X, y=Y, mask=expert_mask, ids=topk_ids), m_tokens, config, stream)
+
+    return moe_reduction

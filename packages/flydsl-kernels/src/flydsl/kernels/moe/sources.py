@@ -1,4 +1,4 @@
-"""What a grouped product takes of each tile of k: rows of x of any size, and the weights of an expert."""
+"""What a grouped product takes of each tile of k straight to registers: few rows of x, and the weights of an expert."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import flydsl.expr as fx
 
 from ..host.dtypes import element_of
 from ..parts.epilogue import FAR
+from ..parts.halves import conversion_cost, dequantised
 from ..parts.index import align_up, div, mod
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile
-from ..parts.memory import WORDS, Buffer, pointer, read_at
-from ..parts.operand import Rows, Shuffled
+from ..parts.memory import WORDS, Buffer
+from ..parts.operand import Shuffled
 from ..parts.packed import int4_chunk
 from .config import GroupedConfig
-from .halves import conversion_cost, dequantised
 from .rows import TileRows
 
-__all__ = ["DirectRows", "Weights", "WideRows", "columns_of", "strips_of", "wave_k"]
+__all__ = ["DirectRows", "Weights", "columns_of", "strips_of", "wave_k"]
 
 
 def wave_k(wave: Any, config: GroupedConfig) -> Any:
@@ -39,32 +39,6 @@ def strips_of(column: Any, wave: Any, config: GroupedConfig) -> list[Any]:
     if config.strips == "halves":
         return [strip + up * s for strip in strips for s in range(config.streams)]
     return [strip * config.streams + s for strip in strips for s in range(config.streams)]
-
-
-class WideRows(Rows):
-    """Gathered rows of a matrix of any size, by 64-bit addresses.
-
-    Rows that do not exist are others that do: nothing is stored for them.
-    """
-
-    def __init__(self, data: Any, stages: list[Any], rows: TileRows) -> None:
-        self._config, self._lane = rows.config, rows.lane
-        self.tile, self.stages = self._config.a_tile, stages
-        base, self._wide = pointer(data, fx.Int32), []
-        for i in range(self.tile.loads):
-            row, chunk = self.tile.part(self._lane.thread, i)
-            found = rows.source(row)
-            start = base + fx.Int64((found < rows.of_x).select(found, 0)) * self._config.a_row_words
-            self._wide.append((start, self._config.chunk_at(chunk) * WORDS))
-
-    def fetch(self, t: KTile) -> list[Any]:
-        """Start loading a tile; past the end of a row, what lies at its end, for which the weights are zero."""
-        out, words = [], self._config.a_row_words
-        for start, chunk in self._wide:
-            at = t.index * self.tile.row_words + chunk
-            at = (at < words).select(at, words - WORDS) if self._config.ragged else at
-            out.append(read_at(start + at))
-        return out
 
 
 class DirectRows:

@@ -11,16 +11,38 @@ from ..parts.index import cdiv
 from ..target import Target
 from .config import BLOCKS, FEW, FORMATS, PUBLIC, SCALE_ROWS, WAVES, WORD_K
 
-__all__ = ["TUNING", "expert_tiles", "is_fused", "most_rows", "pick_block", "tile_columns"]
+__all__ = ["TUNING", "Tiles", "expert_tiles", "filling_block", "is_fused", "most_rows", "pick_block", "tile_columns",
+           "tiles_of_block"]
 
 EXPERTS, TOPK = 8, 2  # of the mixtures that a search runs
+Tiles = tuple[int, dict[str, Any], dict[str, Any]]  # rows of a block, tiles of up and down
 PARTS = ("up_", "down_")  # before the names of the tile of each product
+SCATTERED = 12  # rows on average, of which few experts have more than the smallest block
 STEP = 2.0**-5  # of the largest result: what a step of a few rows' values makes of it
 
 
 def pick_block(rows: int, experts: int) -> int:
-    """Rows of a block for the rows that experts have on average."""
-    return next((b for b in BLOCKS[:-1] if rows <= b * experts), BLOCKS[-1])
+    """Rows of a block for the rows that experts have on average.
+
+    Those of several scatter about it: were there 16 on average, every other one would have a second block of 16, for
+    which its weights are read again.
+    """
+    if rows <= (BLOCKS[0] if experts == 1 else SCATTERED) * experts:
+        return BLOCKS[0]
+    return next((b for b in BLOCKS[1:-1] if rows <= b * experts), BLOCKS[-1])
+
+
+def filling_block(target: Target, quant: str, block: int, rows: int, inter: int) -> int:
+    """`block` rows, or fewer where workgroups with as many would leave compute units idle: of the first product there
+    must be one for each with 128 rows, for every other one with 64 (they are as wide again). Where weights are
+    converted for each block, and where 32 rows have no way of their own to registers, blocks stay at 64."""
+    least = 16 * FEW if target.matrix == "mfma" and FORMATS[quant].scales != "groups" else 64
+    while block > least:
+        across = cdiv(inter, _columns(target, quant, block, True))
+        if rows * across * BLOCKS[-1] >= target.compute_units * block * block:
+            break
+        block //= 2
+    return block
 
 
 def crowded(target: Target, quant: str) -> bool:
@@ -58,7 +80,10 @@ def tile_of(target: Target, quant: str, block: int, columns: int, k: int) -> dic
     other padding than for one."""
     # On gfx120 workgroups of any size keep the memory busy; rows of two tiles would then only be read more often.
     if block <= 16 * (1 if target.arch == "gfx120" else FEW):
-        least = min(columns, 128 if FORMATS[quant].scales == "micro" else 64)
+        kind = FORMATS[quant]
+        # Two tiles of 16-bit rows are more to load than what fp4 columns are to load and, in an instruction, convert.
+        wide = block > 16 and kind.scales == "groups" and kind.b == "fp4" and target.converts_fp4
+        least = min(columns, 128 if kind.scales == "micro" or wide else 64)
         for waves in (4, 2):
             if shared := shared_tile(target, quant, block, least // waves, k, waves):
                 return shared
@@ -105,8 +130,7 @@ def _columns(target: Target, quant: str, block: int, gated: bool) -> int:
     return max(columns, 2 * 16 * WAVES) if gated and is_fused(target, quant) else columns
 
 
-def expert_tiles(target: Target, quant: str, rows: int, experts: int, model: int,
-                 inter: int) -> tuple[int, dict[str, Any], dict[str, Any]]:
+def expert_tiles(target: Target, quant: str, rows: int, experts: int, model: int, inter: int) -> Tiles:
     """Rows of a block of sorting, and the tiles of both products as of :func:`tile_of`.
 
     Args:
@@ -119,7 +143,12 @@ def expert_tiles(target: Target, quant: str, rows: int, experts: int, model: int
         return found["block_m"], up, down
     block = pick_block(rows, experts)
     block = max(block, SCALE_ROWS) if is_fused(target, quant) else block
-    block = min(block, most_rows(target, quant))
+    block = filling_block(target, quant, min(block, most_rows(target, quant)), rows, inter)
+    return tiles_of_block(target, quant, block, model, inter)
+
+
+def tiles_of_block(target: Target, quant: str, block: int, model: int, inter: int) -> Tiles:
+    """Those of blocks of `block` rows."""
     up, down = (tile_of(target, quant, block, _columns(target, quant, block, gated), k)
                 for gated, k in ((True, model), (False, inter)))
     return block, up, down

@@ -15,17 +15,20 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from .mathx import gelu, relu, silu
+from .mathx import gelu, relu, sigmoid, silu, tanh
 from .memory import Buffer, float_element
 from .random import philox4x32, round_bf16_stochastic
 
-__all__ = ["ACTIVATE", "FAR", "Activate", "Bias", "Epilogue", "Multiply", "ScaleBoth", "Step", "Terms",
-           "TilePlace", "store_tile", "values"]
+__all__ = ["ACTIVATE", "FAR", "GATED", "SWIGLU_LIMIT", "Activate", "Bias", "Epilogue", "Multiply", "ScaleBoth", "Step",
+           "Terms", "TilePlace", "gated", "store_tile", "values"]
 
 FAR = 1 << 30  # a byte offset beyond any tile of C
 STORE_BYTES = 16
 
 ACTIVATE: dict[str, Callable[[Any], Any]] = {"none": lambda x: x, "relu": relu, "silu": silu, "gelu": gelu}
+
+GATED = ("silu", "gelu", "swiglu", "situ")
+SWIGLU_LIMIT = 7.0
 
 
 # ------------------------------------------------------------------------------------------- steps
@@ -111,6 +114,24 @@ class Activate(Step):
 
     def apply(self, value: Any, row: Any, column: Any, of_row: Any, of_column: Any) -> Any:
         return ACTIVATE[self.name](value)
+
+
+def gated(gate: Any, up: Any, name: str, limit: float | None) -> Any:
+    """One of ``GATED`` of vectors of f32.
+
+    silu and gelu: ``f(g) u``, both clamped where there is a limit L: g at L from above, u at both sides; swiglu (of
+    GPT-OSS): ``g sigmoid(1.702 g) (u + 1)`` with L = 7 by default; situ: ``tanh(g) sigmoid(g) tanh(u)``.
+    """
+    if name == "swiglu" and limit is None:
+        limit = SWIGLU_LIMIT
+    if limit is not None:
+        high = fx.full_like(gate, limit)
+        gate, up = fx.minimumf(gate, high), fx.maximumf(fx.minimumf(up, high), -high)
+    if name == "swiglu":
+        return gate * sigmoid(gate * 1.702) * (up + 1.0)
+    if name == "situ":
+        return tanh(gate) * sigmoid(gate) * tanh(up)
+    return ACTIVATE[name](gate) * up
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from .index import div, mod
 from .memory import WORDS
 from .tile import CHUNK_BYTES
 
-__all__ = ["FORMATS", "MICRO_K", "MatrixOp", "Microformat", "matrix_op", "microscaled_op"]
+__all__ = ["FORMATS", "MICRO_GROUP", "MICRO_K", "MatrixOp", "Microformat", "matrix_op", "microscaled_op"]
 
 
 HALVES = {"f16": fx.Float16, "bf16": fx.BFloat16}
@@ -136,6 +136,11 @@ class Microformat:
         """Its element class."""
         return getattr(fx, self.name)
 
+    @property
+    def stored(self) -> tuple[Any, int]:
+        """(class of what it is stored in, how many in a byte): bytes of fp6, which are not all of its elements."""
+        return (fx.Int8, 1) if self.words == 6 else (self.element, MICRO_K // self.step_bytes)
+
     def place(self, chunk: Any) -> Any:
         """Word of a row from which chunk `chunk` of a tile is copied to LDS.
 
@@ -148,6 +153,7 @@ class Microformat:
 FORMATS = {"fp8": Microformat("Float8E4M3FN", 128, 8), "fp6": Microformat("Float6E2M3FN", 128, 6),
            "fp4": Microformat("Float4E2M1FN", 64, 4)}
 MICRO_K = 128  # of an instruction
+MICRO_GROUP = 32  # k of a scale
 UNIT_SCALES = 0x7F7F7F7F  # e8m0 bytes of 1.0
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..host.dtypes import FLOATS
+from ..host.dtypes import FLOATS, require_element
 
 __all__ = ["MOST_BITS", "WORDS", "Buffer", "float_element", "lds_read", "lds_write", "pointer", "read_at",
            "write_at"]
@@ -18,16 +18,13 @@ MOST_BITS = 128  # of an access
 def pointer(data: Any, element: Any) -> Any:
     """Global pointer to the storage of a tensor or pointer argument, seen as elements of `element`.
 
-    Integers stand for any type of their bytes (fp8 as int8, int32 as float32). TypeError if one of f32, f16, bf16 and
-    the two fp8 is passed for another: that would be a wrong launch.
+    TypeError if they cannot be (:func:`require_element`).
     """
     start = data if isinstance(data, fx.Pointer) else fx.get_iter(data)
     given = start.element_type
     if given is element:
         return start
-    floats = (*FLOATS.values(), fx.Float8E4M3FN, fx.Float8E4M3FNUZ)
-    if given in floats and element in floats:
-        raise TypeError(f"the kernel was built for {element.__name__}, but an argument holds {given.__name__}")
+    require_element(given, element, bytes_of_any=True)
     if start.alignment >= element.width // 8:
         return fx.recast_iter(element, start)
     space = fx.AddressSpace.Global

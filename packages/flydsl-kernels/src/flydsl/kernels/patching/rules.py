@@ -411,7 +411,7 @@ def _without_fused_path(layer: Any) -> Callable[[], None]:
     return lambda: setattr(layer, "activation_relu_or_gelu", before)
 
 
-def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | None = None) -> PatchReport:
+def patch(model: nn.Module, *, strict: bool = False, only: str | tuple[str, ...] | None = None) -> PatchReport:
     """Let the modules of `model` run flydsl kernels: LayerNorm, RMSNorm (also of language models), Softmax, Linear,
     MultiheadAttention, SiLU and GELU, Embedding, convolutions, rotary embedding and attention of Hugging Face language
     models, their gated layers, mixtures of experts with routers, soft caps of logits, and whatever calls
@@ -420,11 +420,17 @@ def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | Non
     Args:
         model: changed in place; parameters and state stay.
         strict: a call that cannot run the kernel is a RuntimeError instead of a warning and the original forward.
-        only: kinds to patch, e.g. ``("LayerNorm", "RMSNorm")``; all by default.
+        only: kinds to patch, e.g. ``("LayerNorm", "RMSNorm")``, or one; all by default.
 
     Returns:
         The report; its ``undo()`` restores the model.
+
+    Raises:
+        TypeError: the model is no module.
     """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"patch: expected a torch.nn.Module, got {type(model).__name__}")
+    only = (only,) if isinstance(only, str) else only
     report = PatchReport()
     parts = {id(m.out_proj): m for m in model.modules() if isinstance(m, nn.MultiheadAttention)}
     within: set[int] = set()  # parts that are computed by the patched module that they are of

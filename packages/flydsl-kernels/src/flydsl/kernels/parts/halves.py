@@ -7,8 +7,8 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS
-from ..parts.packed import e8m0_value, unpack
 from ..target import Target
+from .packed import e8m0_value, unpack
 
 __all__ = ["conversion_cost", "dequantised", "fp4_table", "fp4_to_bf16", "fp4_to_half", "int4_to_bf16"]
 
