@@ -55,6 +55,16 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
         atom = fx.make_copy_atom(fx.UniversalCopy64b(), fx.Float32)
         fx.copy(atom, slots[slot], fx.make_view(place(stage) + t * 2, fx.make_layout(2, 1)))
 
+    def load_piece(tile, slot, piece):
+        slots[slot][piece] = X[tile, piece * THREADS + t]
+
+    def store_pieces(slot, stage, piece=None):
+        """A piece of the tile, or all of it."""
+        target = fx.make_view(place(stage), fx.make_layout(WIDTH, 1))
+        for i in fx.range_constexpr(2):
+            if fx.const_expr(piece in (None, i)):
+                target[i * THREADS + t] = slots[slot][i]
+
     def direct(part):
         def copy(tile, stage):
             atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS32b(), fx.Float32)
@@ -89,6 +99,8 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
     waves = 1 if fx.const_expr(mode == "specialised") else THREADS // 32
     if fx.const_expr(kind == "staged"):
         producers = fx.Staged(load, store)
+    elif fx.const_expr(kind == "staged pieces"):
+        producers = fx.Staged(load_piece, store_pieces, pieces=2)
     elif fx.const_expr(kind == "reach"):
         producers = fx.Staged(load, store, reach=2)
     elif fx.const_expr(kind == "direct"):
@@ -109,15 +121,22 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
     specialised = (fx.WaveGroups(THREADS // fx.num_warp_threads()), 3) if fx.const_expr(mode == "specialised") else None
     number = fixed if bound.endswith("static") else tiles
     pipeline = fx.Pipeline(number, stages, producers, whole_turns=bound == "whole", rolled=rolled, groups=groups,
-                           specialised=specialised)
+                           kept=int(mode == "kept"), specialised=specialised)
     total, history = fx.Float32(0.0), {"last": [fx.Float32(0.0), fx.Int32(0)]}
     for step in fx.pipeline_range(pipeline):
         tile = fx.make_view(place(step.stage), fx.make_layout(WIDTH, 1))
+        if fx.const_expr(mode == "kept" and not kind.endswith("pieces")):
+            step.arrive()
         if fx.const_expr(kind.endswith("pieces")):
             step.start(1)
         mirrored, own = tile[WIDTH - 1 - t], tile[t]
         if fx.const_expr(kind.endswith("pieces") and bound != "one piece"):
             step.start(0)
+        if fx.const_expr(mode in ("stores", "one store")):
+            for piece in fx.range_constexpr(2 if mode == "stores" else 1):
+                step.store(piece)
+        if fx.const_expr(mode == "kept" and kind.endswith("pieces")):
+            step.arrive()
         if fx.const_expr(mode == "turns"):
             with step.turn():
                 total = total + mirrored * (step.tile + 1).to(fx.Float32) + own
@@ -127,7 +146,7 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
             if fx.const_expr(mode in ("arrive", "arrive alone")):
                 step.arrive()
             total = total + mirrored * (step.tile + 1).to(fx.Float32) + own
-            if fx.const_expr(mode == "arrive"):
+            if fx.const_expr(mode in ("arrive", "kept")):
                 step.advance()
         history = {"last": [own, step.tile]}
     if fx.const_expr(mode == "specialised"):
@@ -268,17 +287,17 @@ def expected(x: np.ndarray, tiles: int, mode: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("bound", ["static", "dynamic", "whole", "rolled", "rolled static"])
-@pytest.mark.parametrize("kind", kinds(ARCH))
+@pytest.mark.parametrize("kind", [*kinds(ARCH), "staged pieces"])
 def test_sum_of_tiles(device: Any, kind: str, bound: str) -> None:
     x = np.random.default_rng(0).integers(-8, 8, (64, WIDTH)).astype(np.float32)
     if kind == "reach" and bound.startswith("rolled"):
         pytest.skip("a rolled pipeline has one set of registers")
     modes = ["plain", "advance"] + (["turns", "specialised"] if kind in ("direct", "tensor") else [])
-    modes += ["turns"] if kind == "async" else []
+    modes += ["turns"] if kind == "async" else ["stores"] if kind == "staged pieces" else []
     modes += ["arrive", "arrive alone"] if ARCH.startswith("gfx12") else []
     several = (1, 2, 3) if kind in ("staged", "reach") else (2, 3, 4)
     for stages in several[1:2] if bound.startswith("rolled") else several:
-        for mode in modes:
+        for mode in modes + (["kept"] if ARCH.startswith("gfx12") and stages > 2 else []):
             turn = stages if kind != "reach" or stages == 2 else 2 * stages
             for tiles in (turn, 3 * turn) if bound == "whole" else (1, 8) if bound.endswith("static") else (1, 2, 7):
                 y = np.full(THREADS, np.nan, np.float32)
@@ -296,6 +315,18 @@ def test_a_whole_barrier_has_no_halves(device: Any) -> None:
     x, y = np.ones((64, WIDTH), np.float32), np.zeros(THREADS, np.float32)
     with pytest.raises(ValueError, match="split barrier"):
         add_tiles(x, y, 5, ("staged", 2, 5, "static", "arrive"))
+
+
+def test_a_step_stores_all_pieces_or_none(device: Any) -> None:
+    x, y = np.ones((64, WIDTH), np.float32), np.zeros(THREADS, np.float32)
+    with pytest.raises(ValueError, match="stored 1 of 2 pieces"):
+        add_tiles(x, y, 5, ("staged pieces", 2, 5, "static", "one store"))
+
+
+@pytest.mark.parametrize("stages, kept", [(2, 1), (4, 2)])
+def test_one_of_three_tiles_or_more_is_kept(stages: int, kept: int) -> None:
+    with pytest.raises(ValueError, match="three stages or more"):
+        fx.Pipeline(4, stages, fx.Staged(lambda tile, slot: None, lambda slot, stage: None), kept=kept)
 
 
 @pytest.mark.skipif(not ARCH.startswith("gfx9"), reason="Direct is of gfx9")

@@ -37,11 +37,12 @@ class Staged:
         store: ``store(slot, stage)`` writes a set to a stage of LDS. The compiler waits for the loads.
         reach: number of sets: tiles that are on the way at once. Loads of a tile start so many steps ahead.
         pieces: of which a tile is loaded, each where the body says `Step.start`: ``load(tile, slot, piece)``. 0: at the
-            beginning of the step.
+            beginning of the step. A body that stores them one by one, too (`Step.store`), calls ``store(slot, stage,
+            piece)``.
     """
 
     load: Callable[..., Any]
-    store: Callable[[int, Any], Any]
+    store: Callable[..., Any]
     reach: int = 1
     pieces: int = 0
 
@@ -61,8 +62,8 @@ class Staged:
     def start(self, tile: Any, number: Any, stages: int, piece: int) -> None:
         self.load(tile, self._slot(number), *([piece] if self.pieces else []))
 
-    def finish(self, number: Any, stages: int) -> None:
-        self.store(self._slot(number), number % stages)
+    def finish(self, number: Any, stages: int, piece: int | None = None) -> None:
+        self.store(self._slot(number), number % stages, *([] if piece is None else [piece]))
 
     def _slot(self, number: Any) -> int:
         """Set of registers of a tile; of several only where its number is known."""

@@ -28,7 +28,7 @@ from ..rocdl.universal import s_barrier, s_setprio, sched_barrier
 from ..rocdl.utils import call_intrinsic
 from .counts import started
 from .producers import Direct, Producer, Registers, Staged, TensorMove, wait_for
-from .waves import WaveGroups, barrier_arrive, barrier_wait, fenced, lds_barrier, pinned
+from .waves import WaveGroups, barrier_arrive, barrier_signal, barrier_wait, fenced, lds_barrier, pinned
 
 _flow = LazyModule("flydsl.control.flow")
 
@@ -57,6 +57,8 @@ class Pipeline:
         rolled: the loop has one tile a turn instead of one a stage, and no tail of its own after a run-time number:
             less code, for bodies that are large as they are. `Step.stage`, and what functions of producers get as
             stage, are then Int32 known at run time. Not with `whole_turns`, `Registers` or a `reach` of more than 1.
+        kept: 1: a tile stays in its stage for one more step, and so many fewer are on the way. A wave may `Step.arrive`
+            before it has read its tile.
         groups: two groups of waves that take turns at `Step.turn`; the second runs one turn behind the first.
         specialised: ``(WaveGroups, n)``: group n only starts copies, the others only compute.
 
@@ -69,6 +71,7 @@ class Pipeline:
     producers: Any  # one Producer or several are given; then a tuple
     whole_turns: bool = False
     rolled: bool = False
+    kept: int = 0
     groups: WaveGroups | None = None
     specialised: tuple[WaveGroups, int] | None = None
     _log: list[tuple[int | None, str, int]] = field(default_factory=list, repr=False)
@@ -81,9 +84,11 @@ class Pipeline:
         self.producers = tuple(self.producers)
         if isinstance(self.stages, bool) or not isinstance(self.stages, int) or self.stages < 1:
             raise ValueError(f"stages must be an int of 1 or more, got {self.stages!r}")
+        if self.kept and (self.kept != 1 or self.stages < 3):
+            raise ValueError(f"kept is 0, or 1 of three stages or more, got {self.kept} of {self.stages}")
         if not self.producers:
             raise ValueError("a pipeline has at least one producer")
-        self.ahead = {id(p): p.ahead(self.stages) for p in self.producers}
+        self.ahead = {id(p): p.ahead(self.stages - self.kept) for p in self.producers}
         if self.rolled and any(isinstance(p, Registers) or getattr(p, "reach", 1) > 1 for p in self.producers):
             raise ValueError("a rolled pipeline has one set of registers: sets have numbers that must be known")
         if self.rolled and self.whole_turns:
@@ -256,7 +261,8 @@ class Step:
         """`left` is the number of tiles that follow, where it is known."""
         self._pipeline, self._number, self._left = pipeline, number, left
         self.tile, self.stage, self.last = tile, pipeline._place(tile, number) % pipeline.stages, left == 0
-        self._advanced = self._stored = self._arrived = False
+        self._advanced = self._arrived = False
+        self._stored: set[int | None] = set()  # pieces, None: as a whole
         self._pieces: set[int] = set()
 
     def run(self, body: Callable[[Step, list[Any]], list[Any]], values: list[Any]) -> list[Any]:
@@ -308,21 +314,23 @@ class Step:
         return max(p.pieces for p in self._pipeline.producers)
 
     @dsl_loc_tracing
-    def store(self) -> None:
-        """Write the next tile of `Staged` producers to LDS here, among the products, rather than at the turn.
+    def store(self, piece: int | None = None) -> None:
+        """Write the next tile of `Staged` producers to LDS here, among the products, rather than at the turn: all,
+        or a piece of producers with pieces.
 
-        ValueError with one stage, which is still read here.
+        ValueError with one stage, which is still read here, and for what has been stored.
         """
         pipeline = self._pipeline
         if pipeline.stages == 1:
             raise ValueError("with one stage the next tile cannot be stored before the turn")
-        if self._stored or self._arrived:
-            raise ValueError("the next tile has been stored already")
-        self._stored = True
+        known = piece is None or piece in range(self._pieces_due())
+        if self._arrived or not known or self._stored & {piece, None} or piece is None and self._stored:
+            raise ValueError("the next tile has been stored already" if known else f"there is no piece {piece}")
+        self._stored.add(piece)
         if not self.last:
             for producer in pipeline.producers:
-                if isinstance(producer, Staged):
-                    producer.finish(pipeline._place(self.tile + 1, self._number + 1), pipeline.stages)
+                if isinstance(producer, Staged) and (piece is None or piece < producer.pieces):
+                    producer.finish(pipeline._place(self.tile + 1, self._number + 1), pipeline.stages, piece)
 
     @dsl_loc_tracing
     def advance(self) -> None:
@@ -342,14 +350,17 @@ class Step:
 
     @dsl_loc_tracing
     def arrive(self) -> None:
-        """The first half of the turn (gfx12): this wave has read all of this tile and waits for its part of the next.
+        """The first half of the turn (gfx12): this wave has read all of this tile (with one that is `kept`, all of the
+        tile before) and waits for its part of the next.
 
         `advance`, here or at the end of the step, is the second half: in between the wave goes on while others arrive.
 
         ValueError on gfx9, whose barrier is one instruction.
         """
         self._refuse_groups()
-        self._reach(barrier_arrive)
+        pipeline = self._pipeline
+        written = not pipeline.kept or any(isinstance(p, Staged) for p in pipeline.producers)
+        self._reach(barrier_arrive if written else barrier_signal)
 
     def _refuse_groups(self) -> None:
         if self._pipeline.groups is not None:
@@ -364,6 +375,8 @@ class Step:
         self._arrived = True
         if len(self._pieces) != self._pieces_due():
             raise ValueError(f"the body started {len(self._pieces)} of {self._pieces_due()} pieces of the next tile")
+        if self._stored not in (set(), {None}, set(range(self._pieces_due()))):
+            raise ValueError(f"the body stored {len(self._stored)} of {self._pieces_due()} pieces of the next tile")
         if self.last:
             return
         pipeline, following = self._pipeline, self._number + 1

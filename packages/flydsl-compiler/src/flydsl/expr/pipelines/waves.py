@@ -149,6 +149,12 @@ def barrier_arrive() -> None:
     require_arch("a split barrier", "gfx12", instead="; use fx.barrier()")
     _memory_order()
     s_wait_dscnt(0)
+    barrier_signal()
+
+
+def barrier_signal() -> None:
+    """First half of a workgroup barrier for which LDS accesses that are on the way do not count."""
+    _memory_order()
     emit("s.barrier.signal", attributes={"id": _id(32)})
     _memory_order()
 

@@ -149,6 +149,11 @@ class AttentionConfig(KernelConfig):
         return self.values // 2
 
     @property
+    def together(self) -> int:
+        """Of them, those that become probabilities together."""
+        return 2
+
+    @property
     def most(self) -> float:
         """That a lane's probabilities of a tile may sum up to before scores are taken relative to another maximum."""
         return 1024.0
@@ -245,7 +250,13 @@ class ForwardConfig(AttentionConfig):
     @property
     def stages(self) -> int:
         """Tiles that have a place in LDS at once."""
-        return 2
+        return 4 if self.kept else 2
+
+    @property
+    def kept(self) -> int:
+        """Tiles of them that are not overwritten yet when the next one is read: a wave passes the first half of the
+        turn half a step before the second, and reads of LDS go on across it."""
+        return int(self.splits_turn and self.alone and self.direct is not None)
 
     @property
     def alone(self) -> bool:
@@ -288,6 +299,12 @@ class ForwardConfig(AttentionConfig):
     @property
     def lds_bytes(self) -> int:
         return 2 * self.stages * sum(tile.size for tiles in self.tiles for tile in tiles)
+
+    @property
+    def together(self) -> int:
+        """Which quarters of the registers are meant is said by an instruction of gfx1250, of which one is enough for
+        several of a kind that follow each other."""
+        return 8 if self.target.arch == "gfx1250" else 2
 
     @property
     def delay(self) -> int:

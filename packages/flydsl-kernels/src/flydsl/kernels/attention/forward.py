@@ -129,7 +129,8 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
             if fx.const_expr(config.page):
                 PageNumbers(table, fx.Int32(0), fx.ceildiv(here.keys, config.page), tid,
                             config.threads).require(sizes.pages)
-            pipeline = fx.Pipeline(end - begin, config.stages, passing.producer(), rolled=config.alone)
+            pipeline = fx.Pipeline(end - begin, config.stages, passing.producer(), rolled=config.alone,
+                                   kept=config.kept)
             PassingTiles((k_tile,), sources, config.direct).bring(-1, config.stages - 1)
             pipeline.start()
             scores.fill(0.0)
@@ -147,11 +148,12 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
                 weave(scores_from(step.stage, begun), q, softmax.finish(sums), copies, following=then)
                 logits.apply(scores, places, (begin + step.tile + 1) * BN)
                 fx.rocdl.s_setprio(1)
-                stores = [] if config.direct else [Work(step.store)]
+                stores = [] if config.direct else [Work(partial(step.store, i)) for i in range(passing.pieces)]
                 following, turn = None, None
                 if fx.const_expr(config.splits_turn):
                     following, turn = scores_from((step.stage + 1) % config.stages), step
-                weave(then, config.turned(p), softmax.begin(), stores, config.delay, following, turn=turn)
+                weave(then, config.turned(p), softmax.begin(), (), config.delay, following, turn=turn, stores=stores,
+                      early=config.kept > 0)
 
         found = softmax.result()
         result = fx.Float32 if fx.const_expr(config.split) else element

@@ -185,39 +185,45 @@ class Softmax:
         self._part = fx.make_rmem_tensor(2 * self._blocks, fx.Float32)
         self._words: list[Any] = []
         self._sums: list[list[Any]] = []
-        self._pair: tuple[int, list[Any]] | None = None
+        self._together = config.together
         self._few: Any = None  # whether no score of the tile exceeds the base by much
         self._factors: Any = None
 
     def _weigh(self, first: int, end: int) -> list[Work]:
-        """Held scores become probabilities, two at a time: `_words` of them, and `_sums` of each row in two parts.
+        """Held scores become probabilities, some `together`: `_words` of two each, `_sums` of each row in two parts.
 
-        The results of an exponential are used a piece later, when they are there.
+        The results of exponentials are used behind the next exponents, when they are there.
         """
-        def exponentials(i: int) -> None:
-            if i == first:
-                self._words, self._sums, self._pair = [], [[] for _ in range(self._blocks)], None
+        size = self._together
+        slots = size // 2 + 1  # of a kind, for pairs, and what goes with them
+        self._words, self._sums = [], [[] for _ in range(self._blocks)]
+
+        def exponents(i: int, values: list[Any]) -> None:
             if i == first or i % self._count == 0:
                 self._shift = self._shift_of(i // self._count)
-            values = lanes_of(self.held)
-            values = self._exponents(values.shuffle(values, [i, i + 1]), self._shift)
-            before, self._pair = self._pair, (i // self._count, [exp2(values[0]), values[1]])
-            use(before)
+            held = lanes_of(self.held)
+            found = self._exponents(held.shuffle(held, list(range(i, i + size))), self._shift)
+            values += [found[j] for j in range(size)]
 
-        def other() -> None:
-            assert self._pair is not None
-            self._pair[1][1] = exp2(self._pair[1][1])
+        def power(values: list[Any], j: int) -> None:
+            values[j] = exp2(values[j])
 
-        def use(pair: tuple[int, list[Any]] | None) -> None:
-            if pair is not None:
-                row, values = pair[0], fx.Vector.from_elements(pair[1], fx.Float32)
-                self._words.append(self._packed(values, len(self._words) * 2 + first))
-                # Two sums take turns, so that none waits for the addition before.
-                sums = self._sums[row]
-                self._sums[row] = [*sums, values] if len(sums) < 2 else [sums[1], sums[0] + values]
+        def round_(i: int, values: list[Any]) -> None:
+            self._words += [self._packed(pair, i + 2 * j) for j, pair in enumerate(_pairs(values))]
 
-        work = [w for i in range(first, end, 2) for w in (Work(partial(exponentials, i), 6), Work(other, 5))]
-        return [*work, Work(lambda: use(self._pair), 2)]
+        def add(i: int, values: list[Any]) -> None:
+            sums = self._sums[i // self._count]
+            for pair in _pairs(values):  # Two sums take turns, so that none waits for the addition before.
+                sums[:] = [*sums, pair] if len(sums) < 2 else [sums[1], sums[0] + pair]
+
+        work: list[Work] = []
+        use: list[Work] = []
+        for i in range(first, end, size):
+            values: list[Any] = []
+            work += [Work(partial(exponents, i, values), slots), *use]
+            work += [Work(partial(power, values, j), 4) for j in range(size)]
+            use = [Work(partial(round_, i, values), slots), Work(partial(add, i, values), slots)]
+        return work + use
 
     def _shift_of(self, row: int) -> Any:
         """What is subtracted from the scores of a row: times the factor, where they are `plain`."""
@@ -359,6 +365,11 @@ def packed(pair: Any, element: Any, converts: bool) -> Any:
     # To nearest, halves up: a third of the instructions of to even; infinities stay, and NaN as arithmetic makes it.
     words = [fx.Uint32(x.bitcast(fx.Uint32)) + 0x8000 for x in (pair[0], pair[1])]
     return fx.Int32((words[1] & 0xFFFF0000) | (words[0] >> 16))
+
+
+def _pairs(values: list[Any]) -> list[Any]:
+    """Two numbers each."""
+    return [fx.Vector.from_elements(values[j : j + 2], fx.Float32) for j in range(0, len(values), 2)]
 
 
 def _made(values: Any) -> Any:

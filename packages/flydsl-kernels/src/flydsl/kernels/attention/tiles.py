@@ -134,13 +134,11 @@ class RowTile:
         source.copy(self._row(div(at, self.columns)), mod(at, self.columns), source.offset(first),
                     base + (start + i * self.threads * CHUNK))
 
-    def commit(self, base: Any, thread: Any, chunks: list[Any]) -> None:
-        """Write the fetched chunks to LDS."""
-        whole = self.rows * self.columns // CHUNK
-        for i, chunk in enumerate(chunks):
-            at = thread + i * self.threads
-            place = at * CHUNK + div(at * CHUNK, self.columns) * self.padding
-            _write(base, place, chunk, at, whole, (i + 1) * self.threads)
+    def commit(self, base: Any, thread: Any, i: int, chunks: list[Any]) -> None:
+        """Write chunk number `i`, which has been fetched, to LDS."""
+        at = thread + i * self.threads
+        place = at * CHUNK + div(at * CHUNK, self.columns) * self.padding
+        _write(base, place, chunks[0], at, self.rows * self.columns // CHUNK, (i + 1) * self.threads)
 
 
 @dataclass(frozen=True)
@@ -267,16 +265,13 @@ class TurnedTile:
         row, column = self._block(thread, i)
         return [source.load(first + r, row, column, BLOCK) for r in range(BLOCK)]
 
-    def commit(self, base: Any, thread: Any, rows: list[Any]) -> None:
-        """Turn what was fetched and write it to LDS."""
-        whole = self.rows * self.columns // (BLOCK * BLOCK)
-        for i in range(self.loads):
-            row, column = self._block(thread, i)
-            block = rows[i * BLOCK : (i + 1) * BLOCK]
-            for c in range(BLOCK):
-                turned = fx.Vector.from_elements([r[c] for r in block], base.element_type)
-                at = _swizzled((column + c) * (self.rows + self.padding) + row, *self.swizzle)
-                _write(base, at, turned, thread + i * self.threads, whole, (i + 1) * self.threads)
+    def commit(self, base: Any, thread: Any, i: int, block: list[Any]) -> None:
+        """Turn block number `i`, which has been fetched, and write it to LDS."""
+        whole, (row, column) = self.rows * self.columns // (BLOCK * BLOCK), self._block(thread, i)
+        for c in range(BLOCK):
+            turned = fx.Vector.from_elements([r[c] for r in block], base.element_type)
+            at = _swizzled((column + c) * (self.rows + self.padding) + row, *self.swizzle)
+            _write(base, at, turned, thread + i * self.threads, whole, (i + 1) * self.threads)
 
 
 Tile = LineTile | RowTile | TurnedTile
@@ -320,17 +315,19 @@ class PassingTile:
         self._element, self._target = element, target
         self._thread, self._wave = fx.thread_idx.x, fx.wave_index()
         self._tiles = tiles
-        self._rolled = rolled
+        self._rolled, self._stages = rolled, stages
         self._arrays = [[memory.allocate(array[element, tile.size * (stages if rolled else 1), 128]).peek().ptr
                          for tile in self._tiles] for _ in range(1 if rolled else stages)]
-        self._staged: list[list[Any]] = []
+        self._staged: dict[int, list[Any]] = {}
 
     def _starts(self, stage: Any) -> list[Any]:
         """Where the tiles of a stage are."""
         if not self._rolled:
             return self._arrays[stage]
-        # One of two is chosen: a product with a scalar and its sum with a lane's place would be a quarter as fast.
-        return [start + (fx.Int32(stage) == 0).select(0, tile.size)
+        # Sizes are chosen by the bits: a product with a scalar and its sum with a lane's place would be a quarter as
+        # fast.
+        bits = [(fx.Int32(stage) & 1 << i, 1 << i) for i in range((self._stages - 1).bit_length())]
+        return [start + sum((bit == 0).select(0, weight * tile.size) for bit, weight in bits)
                 for start, tile in zip(self._arrays[0], self._tiles, strict=True)]
 
     def along(self, stage: Any) -> Any:
@@ -343,22 +340,28 @@ class PassingTile:
         return tile.view(start) if isinstance(tile, TurnedTile) else tile.view(start, True)
 
     def fetch(self, source: Rows, first: Any, piece: int | None = None) -> None:
-        """Start loading the rows from `first` on into registers: one piece of them, in order, or all."""
+        """Start loading the rows from `first` on into registers: one piece of them, or all."""
         for number in range(self.pieces) if piece is None else [piece]:
-            if number == 0:
-                self._staged[:] = [[] for _ in self._tiles]
-            which, i = [(which, i) for which, tile in enumerate(self._tiles) for i in range(tile.loads)][number]
-            self._staged[which] += self._tiles[which].fetch(source, first, self._thread, i)
+            which, i = self._numbered[number]
+            self._staged[number] = self._tiles[which].fetch(source, first, self._thread, i)
 
-    def commit(self, stage: int) -> None:
-        """Write what was fetched to LDS."""
-        for tile, start, chunks in zip(self._tiles, self._starts(stage), self._staged, strict=True):
-            tile.commit(start, self._thread, [converted(c, self._element, self._target) for c in chunks])
+    def commit(self, stage: int, piece: int | None = None) -> None:
+        """Write what was fetched to LDS: one piece of it, or all."""
+        starts = self._starts(stage)
+        for number in range(self.pieces) if piece is None else [piece]:
+            which, i = self._numbered[number]
+            chunks = [converted(c, self._element, self._target) for c in self._staged[number]]
+            self._tiles[which].commit(starts[which], self._thread, i, chunks)
 
     @property
     def pieces(self) -> int:
-        """Of which the tile is loaded or copied."""
-        return sum(tile.loads for tile in self._tiles)
+        """Of which the tile is loaded or copied, and stored."""
+        return len(self._numbered)
+
+    @property
+    def _numbered(self) -> list[tuple[int, int]]:
+        """Each piece: of which of the tiles, and its number there."""
+        return [(which, i) for which, tile in enumerate(self._tiles) for i in range(tile.loads)]
 
     def copy(self, source: DenseRows, first: Any, stage: int, piece: int) -> None:
         """Start copying a piece of the rows from `first` on to LDS, without registers (gfx950, gfx1250)."""
@@ -391,7 +394,7 @@ class PassingStatistic:
         """Start loading the values from `first` on into registers."""
         self._staged = source.load(first + fx.thread_idx.x, 1)
 
-    def commit(self, stage: int) -> None:
+    def commit(self, stage: int, piece: int | None = None) -> None:
         """Write what was fetched to LDS."""
         lds_write(self._arrays[stage].ptr, fx.thread_idx.x, self._staged)
 
@@ -445,9 +448,9 @@ class PassingTiles:
         which, number = self._numbered[piece]
         self.tiles[which].fetch(*self.sources(step)[which], number)
 
-    def _store(self, _: Any, stage: int) -> None:
-        for tile in self.tiles:
-            tile.commit(stage)
+    def _store(self, _: Any, stage: int, piece: int | None = None) -> None:
+        for which, number in self._numbered if piece is None else [self._numbered[piece]]:
+            self.tiles[which].commit(stage, number)
 
     def _copy(self, step: Any, stage: int, piece: int) -> None:
         which, number = self._numbered[piece]

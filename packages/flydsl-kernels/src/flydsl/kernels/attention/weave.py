@@ -84,33 +84,37 @@ def count_of(fragment: Any, mode: int) -> int:
 
 
 def reads_ahead(b: Any, ahead: int = AHEAD) -> int:
-    """Reads that are started before a product with an operand of one block of rows, or of several."""
-    return ahead if count_of(b, 1) == 1 else ahead // 2
+    """Reads that are started before a product with an operand of one block of rows, or of several: fewer, as each is
+    for several products."""
+    return ahead if count_of(b, 1) == 1 else ahead * 3 // 4
 
 
 def weave(product: TileProduct, b: Any, others: Sequence[Work] = (), copies: Sequence[Work] = (), first: int = 0,
-          following: TileProduct | None = None, ahead: int = AHEAD, turn: Any = None) -> None:
+          following: TileProduct | None = None, ahead: int = AHEAD, turn: Any = None,
+          stores: Sequence[Work] = (), early: bool = False) -> None:
     """Emit a product, what it needs read some reads before, and other work spread over its instructions.
 
     Args:
         b: operand in registers.
         first: instructions before the first of `others`.
         following: a product of which the first reads are started among the last instructions of this.
-        ahead: reads from LDS before the product that needs them, of one block of rows; half, where each is for several.
+        ahead: reads from LDS before the product that needs them, of one block of rows; fewer where each is for several.
         turn: step of a pipeline (for an operand of several blocks) whose turn is among the last instructions, behind
             the last reads of this product: the wave arrives at the barrier some instructions before it waits there, and
-            `following` is read behind it.
+            `following` is read behind it. `early`: it arrives at the barrier before it reads for this product.
+        stores: writes to LDS, in pieces: all of them in one place would keep the others' reads waiting.
     """
     products, blocks = list(product.products(b)), count_of(b, 1)
     ahead = reads_ahead(b, ahead)
-    late = len(products) * 3 // 4 if len(copies) == 1 else 0
-    arrival = min(2 * blocks, len(products) - 1)  # instructions that are left then; what is copied has been started
-    if turn is not None:
-        late = min(late, (len(products) - arrival) * 2 // 3)
-    shares = zip(_shares(others, len(products), first), _shares(copies, len(products), late), strict=True)
-    for i, ((needed, multiply), work) in enumerate(zip(products, shares, strict=True)):
+    count = len(products)
+    arrival = count if early else min(2 * blocks, count - 1)  # instructions that are left then
+    # Copies have been started when the wave arrives, and what is stored is there when the others wait for it.
+    stored = min(count * 4 // 5, count - arrival if turn is not None else count)
+    shares = zip(_shares(others, count, first), _shares(copies, count),
+                 [*_shares(stores, stored), *[[]] * (count - stored)], strict=True)
+    for i, ((needed, multiply), (other, copied, written)) in enumerate(zip(products, shares, strict=True)):
         product.read(needed + ahead)
-        left = len(products) - i
+        left = count - i
         if turn is not None and left == arrival:
             turn.arrive()
         elif turn is not None and left == blocks:
@@ -118,12 +122,11 @@ def weave(product: TileProduct, b: Any, others: Sequence[Work] = (), copies: Seq
         if following is not None and (turn is None or left <= blocks):
             following.read(ahead - (left - 1) // blocks)
         multiply()
-        do(work[1])
-        do(work[0])
+        do([*copied, *written, *other])
         fx.rocdl.sched_barrier(0)
 
 
-def _shares(work: Sequence[Work], count: int, first: int) -> list[list[Work]]:
+def _shares(work: Sequence[Work], count: int, first: int = 0) -> list[list[Work]]:
     """Work in order, as much of it in each of `count` places from `first` on."""
     total, done = sum(w.slots for w in work), 0
     shares: list[list[Work]] = [[] for _ in range(count)]
