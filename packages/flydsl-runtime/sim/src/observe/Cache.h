@@ -49,7 +49,7 @@ public:
 private:
   void close() {
     if (count)
-      moves.emplace_back(first, inst, static_cast<uint16_t>(count), static_cast<uint8_t>(same), write);
+      moves.push_back({first, inst, static_cast<uint16_t>(count), static_cast<uint8_t>(same), write});
   }
   std::vector<LineMove> &moves;
   const uint32_t inst;

@@ -78,11 +78,8 @@ public:
         l1(timingTable(arch).l1Bytes), ldsCosts(infos.size()), linePatterns(infos.size()), lines(shared.arrays) {
     counters.resize(infos.size());
     counted.resize(infos.size());
-    for (size_t i = 0; i < infos.size(); ++i) {
-      bool barrier = infos[i].unit == Unit::Barrier;
-      counted.seen[i] |= barrier || looksAt(infos[i]);
-      counted.seen[i + 1] = barrier; // what runs next ends the repeats of a wait
-    }
+    for (size_t i = 0; i < infos.size(); ++i)
+      counted.seen[i] = looksAt(infos[i]);
     ldsBytesPerClk = std::max(1u, timingTable(arch).ldsBytesPerClk);
     seesRuns = true;
   }
@@ -168,6 +165,12 @@ public:
     counted.count(index, w);
     if (looksAt(info) || recording)
       details(w, inst, index, info, counters[index]);
+  }
+
+  void memoryAccess(Wave &w, const Inst &inst) override {
+    const size_t index = w.pc - 1;
+    TraceOp unused;
+    memory(w, inst, index, infos[index], counters[index], unused);
   }
 
 private:
