@@ -194,6 +194,7 @@ void GroupRunner::runCounted(Wave &w, uint64_t &budget, Tally &tally) {
   const Inst *code = d.program->insts.data();
   const uint8_t *seen = tally.seen.data();
   Straight straight{tally, w};
+  uint64_t left = budget;
   do {
     const uint32_t index = w.pc++;
     const Inst &i = code[index];
@@ -209,7 +210,8 @@ void GroupRunner::runCounted(Wave &w, uint64_t &budget, Tally &tally) {
       continue;
     straight.countTo(next);
     straight.first = w.pc;
-  } while (w.state == WaveState::Running && --budget);
+  } while (w.state == WaveState::Running && --left);
+  budget = left;
   if (!triesAgain(w))
     return;
   straight.countTo(w.pc - 1);
