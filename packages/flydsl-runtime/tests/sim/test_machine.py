@@ -73,7 +73,7 @@ except SimError as error:
     ("DEVICES", "two", "9 {}: expected a whole number from 1 to 8"), ("DEVICES", "2x", "9 {}: expected a whole number"),
     ("DEVICES", "0", "9 {}: expected a whole number"), ("DEVICES", "9", "9 {}: expected a whole number")])
 def test_settings_of_a_process(sim, build_dir, tmp_path, name, text, outcome):
-    """A level that does not exist was the slowest, and a word one device: they are refused, as long as they are there."""
+    """A level that does not exist was the slowest, and a word one device: both are refused."""
     image = tmp_path / "spin.hsaco"
     image.write_bytes(compile_gpu(SPIN.replace("PAUSE", ""), "gfx942", "2", build_dir))
     done = subprocess.run([sys.executable, "-c", LAUNCH, str(HERE), str(find_library()), str(image)],

@@ -192,16 +192,17 @@ static bool triesAgain(const Wave &w) { return w.state == WaveState::AtBarrier &
 /// The loop of a wave whose observer is shown memory accesses and has all instructions counted.
 void GroupRunner::runCounted(Wave &w, uint64_t &budget, Tally &tally) {
   const Inst *code = d.program->insts.data();
-  const uint8_t *seen = tally.seen.data();
+  if (steps.empty())
+    for (uint32_t n = 0; n < tally.seen.size(); ++n)
+      steps.push_back((n + 1 + code[n].joined) << 1 | tally.seen[n]);
   Straight straight{tally, w};
   uint64_t left = budget;
   do {
-    const uint32_t index = w.pc++;
+    const uint32_t index = w.pc++, step = steps[index], next = step >> 1;
     const Inst &i = code[index];
     w.cur = &i;
-    if (seen[index])
+    if (step & 1)
       observer->memoryAccess(w, i);
-    const uint32_t next = index + 1 + i.joined;
     if (w.exec() != w.fullMask)
       for (uint32_t n = index; n < next; ++n)
         tally.countPartial(n, w);
