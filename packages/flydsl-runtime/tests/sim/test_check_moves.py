@@ -40,13 +40,35 @@ KERNEL void scalar_branch(GLOBAL u32 *data, GLOBAL u32 *out) { u32 v; SLOAD(v, d
 
 GFX1250 = """
 typedef u32 v8u32 __attribute__((ext_vector_type(8)));
-#define TENSOR(op, memory, count) do { \\
+#define TENSOR(op, memory, count) TENSOR_TO(op, memory, count, 0)
+/* `object`: offset of a barrier object in LDS, by 8; 0: none. */
+#define TENSOR_TO(op, memory, count, object) do { \\
   u64 a_ = (u64)(memory); \\
   v4u32 g0_ = {1, (u32)(LDS u32 *)cells, (u32)a_, (u32)(a_ >> 32) | 2u << 30}; \\
-  v8u32 g1_ = {2u << 16, (count) << 16, 1u << 16, (count) << 16, 0, 0, 0, 0}; \\
+  v8u32 g1_ = {2u << 16 | ((object) != 0) << 18, (count) << 16 | (object), 1u << 16, (count) << 16, 0, 0, 0, 0}; \\
   asm volatile(op " %0, %1" :: "s"(g0_), "s"(g1_) : "memory"); } while (0)
 #define TENSOR_WAIT() asm volatile("s_wait_tensorcnt 0x0" ::: "memory")
 #define FIRST_WAVE() (__builtin_amdgcn_readfirstlane(TID() / 32) == 0)
+/* Arrivals, of the lanes or of their copies, and a wait for the phase that they end. */
+static LDS u64 objects[2] __attribute__((loader_uninitialized)); /* the second one's offset is not 0 */
+KERNEL void arrivals(GLOBAL u32 *in, GLOBAL u32 *out, u32 kind, u32 wait) {
+  u32 t = TID(), at = (u32)(LDS u32 *)(cells + t), o = (u32)(LDS u64 *)(objects + 1);
+  u64 others = kind == 2 ? 0 : 255, one = 1, before;
+  if (t == 0) ((volatile LDS u64 *)objects)[1] = others | others << 32;
+  SYNC();
+  if (kind == 0) {
+    ((volatile LDS u32 *)cells)[t] = in[t];
+    asm volatile("ds_atomic_barrier_arrive_rtn_b64 %0, %1, %2\\n s_wait_dscnt 0x0"
+                 : "=&v"(before) : "v"(o), "v"(one) : "memory");
+  } else if (kind == 1) {
+    asm volatile("global_load_async_to_lds_b32 %0, %1, off" :: "v"(at), "v"(in + t) : "memory");
+    asm volatile("ds_atomic_async_barrier_arrive_b64 %0" :: "v"(o) : "memory");
+  } else if (FIRST_WAVE()) {
+    TENSOR_TO("tensor_load_to_lds", in, 256, __builtin_amdgcn_readfirstlane(o >> 3));
+  }
+  if (wait) while (!(((volatile LDS u32 *)objects)[2] >> 29 & 1)) __builtin_amdgcn_s_sleep(1);
+  out[t] = ((volatile LDS u32 *)cells)[t * 7 & 255];
+}
 
 KERNEL void tensor_load(GLOBAL u32 *in, GLOBAL u32 *out, u32 wait, u32 sync) {
   u32 t = TID();
@@ -195,6 +217,16 @@ class TestLoadsToLds:
             launch("uninit", arch, kernel, 1, data, out, 1, 1)
         launch("uninit", arch, "fill", 1, data)
         launch("uninit", arch, kernel, 1, data, out, 1, 1)
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_barrier_objects_order(launch, kind):
+    """Who has seen the phase change may read what was stored, or copied, before the arrivals."""
+    data, out = np.arange(1, 257, dtype=np.uint32), words(256)
+    launch("race,uninit", "gfx1250", "arrivals", 1, data, out, kind, 1)
+    np.testing.assert_array_equal(out, data[np.arange(256) * 7 % 256])
+    with pytest.raises(SimError, match="check race: .*(no wait for its end|no barrier in between)"):
+        launch("race", "gfx1250", "arrivals", 1, data, out, kind, 0)
 
 
 class TestTensorMoves:

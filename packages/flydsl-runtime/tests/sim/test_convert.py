@@ -316,7 +316,7 @@ def scaled_gfx1250() -> list[Conversion]:
             pk = f"pk{count}"
             cases.append(Conversion(f"v_cvt_scalef32_{pk}_{f}_{w}", w, f, count, 1, False, "f32"))
             cases.append(Conversion(f"v_cvt_scalef32_sr_{pk}_{f}_{w}", w, f, count, 1, True, "f32"))
-            for sel in (0, 2, 6, 14) if f in ("fp8", "bf8") else (0, 1, 2, 4, 6):
+            for sel in (0, 2, 6, 8, 14) if f in ("fp8", "bf8") else (0, 1, 2, 4, 6):
                 mods = f"scale_sel:{sel}"
                 cases.append(Conversion(f"v_cvt_scale_{pk}_{w}_{f}", f, w, count, 1, False, "packed", mods))
     return cases
@@ -329,7 +329,9 @@ def packed_scale(c: Conversion):
     def pick(row: np.ndarray) -> np.ndarray:
         result = np.zeros(32, np.int64)
         for lane in range(32):
-            if c.source in ("fp8", "bf8"):
+            if c.source in ("fp8", "bf8") and sel == 8:  # neighbours, as Triton uses it
+                half, byte = 0, lane // 16
+            elif c.source in ("fp8", "bf8"):
                 half, byte = sel >> 3, sel >> 1 & 3
             elif sel & 1:  # blocks of 16
                 half, byte = sel >> 2, (sel >> 1 & 1) + (2 if lane >= 16 else 0)

@@ -85,7 +85,8 @@ def test_names_say_the_same(arch: str) -> None:
             trans = re.match(r"v_(s_)?(exp|log|rcp|rsq|sqrt|sin|cos|tanh|prng)_", name)
             assert f["unit"] == ("trans" if trans else "valu"), name
         elif first == "ds":
-            assert f["unit"] == "lds" and f["counter"] == ("ds" if arch.startswith("gfx12") else "lgkm"), name
+            counter = "async" if "_async_" in name else "ds" if arch.startswith("gfx12") else "lgkm"
+            assert f["unit"] == "lds" and f["counter"] == counter, name
         elif first in spaces and not f["prefetch"] and not re.search(r"_(inv|wb)", name):
             assert f["space"] == spaces[first], name
             assert f["unit"] == ("vmem_load" if f["load"] else "vmem_store"), name

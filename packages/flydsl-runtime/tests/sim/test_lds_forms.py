@@ -137,14 +137,24 @@ def exchanges() -> list[Case]:
                 compare = same("<f" if size == 4 else "<d", size)
                 found.append(Case("ds_cmpst" + head.format("f") + tail, rmw(size, compare, returns, at)))
 
-    def arrive(w: Wave) -> None:
-        for lane in w.active:
-            old = w.read(w.regs[1][lane] + 8, 8)
-            pending, phase, start = old & 0xFFFF, old >> 16 & 0xFFFF, old >> 32 & 0xFFFF
-            pending, phase = (pending - 1, phase) if pending else (start, phase - 1 & 0xFFFF)
-            w.write(w.regs[1][lane] + 8, 8, old >> 32 << 32 | phase << 16 | pending)
+    def arrive(returns: bool) -> Effect:
+        """At a barrier object: pending arrivals [28:0], phase [31:29], those that a phase begins with [60:32]."""
 
-    found.append(Case("ds_atomic_async_barrier_arrive_b64 v1 offset:8", arrive))
+        def effect(w: Wave) -> None:
+            for lane in w.active:
+                at = w.regs[1][lane] + 8
+                old = w.read(at, 8)
+                pending, phase, start = old % (1 << 29), old >> 29 & 7, old >> 32 & (1 << 29) - 1
+                left = pending - (w.get(8, 8, lane) if returns else 1)
+                pending, phase = (left, phase) if left >= 0 else (start, (phase - 1) % 8)
+                w.write(at, 8, old >> 32 << 32 | phase << 29 | pending)
+                if returns:
+                    w.put(OLD, 8, lane, old)
+
+        return effect
+
+    found.append(Case("ds_atomic_async_barrier_arrive_b64 v1 offset:8", arrive(False)))
+    found.append(Case("ds_atomic_barrier_arrive_rtn_b64 v[20:21], v1, v[8:9] offset:8", arrive(True)))
 
     def wrap(old: int, limit: int, step: int) -> int:
         return old - limit if old >= limit else old + step

@@ -62,4 +62,11 @@ void describeMoves(Wave &w, const Inst &i, const InstInfo &info, const MemoryAcc
   }
 }
 
+std::optional<uint64_t> arrivalOf(Wave &w, const Inst &i, const InstInfo &info) {
+  if (info.space != MemSpace::Tensor)
+    return {};
+  Tensor t = decodeTensor(w, i);
+  return t.valid && t.barrier ? std::optional<uint64_t>(t.barrierAt) : std::nullopt;
+}
+
 } // namespace flysim

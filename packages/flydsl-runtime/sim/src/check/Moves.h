@@ -4,6 +4,7 @@
 
 #include "observe/Access.h"
 
+#include <optional>
 #include <vector>
 
 namespace flysim {
@@ -27,6 +28,9 @@ bool movesLds(const Inst &i, const InstInfo &info);
 /// what describeAccess said of it.
 void describeMoves(Wave &w, const Inst &i, const InstInfo &info, const MemoryAccess &access,
                    std::vector<LdsMove> &out);
+
+/// Offset of the barrier object in LDS at which a tensor move arrives when it has ended, if there is one.
+std::optional<uint64_t> arrivalOf(Wave &w, const Inst &i, const InstInfo &info);
 
 } // namespace flysim
 

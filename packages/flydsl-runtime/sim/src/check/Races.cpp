@@ -55,6 +55,7 @@ void RaceCheck::startGroup(const Workgroup &wg) {
     waves[k].clock[k] = 1;
   barrier[0] = barrier[1] = named = WaveClock{};
   atomics.clear();
+  objects.clear();
   std::lock_guard<std::mutex> lock(shared.mutex);
   order = &shared.groups[group];
 }
@@ -93,14 +94,37 @@ void RaceCheck::synchronise(unsigned wave, uint64_t address, bool release) {
   } else {
     join(s.clock, known);
   }
-  if (address & kLdsBit)
+  if (address & kLdsBit) {
+    auto object = release ? objects.end() : objects.find(address & ~kLdsBit);
+    if (object == objects.end())
+      return;
+    for (const Arrival &a : object->second)
+      if (uint32_t &ended = waves[a.wave].ended[a.transfer]; !ended)
+        ended = a.clock;
+    object->second.clear();
     return;
+  }
   if (release) {
     order->releases.push_back(++shared.next);
     shared.released[address] = shared.next;
   } else if (auto it = shared.released.find(address); it != shared.released.end()) {
     order->acquired = std::max(order->acquired, it->second);
   }
+}
+
+/// The wave arrives at the barrier object, with those of its transfers that count there and are the
+/// `first` of the pending ones or later.
+void RaceCheck::arrive(const Wave &w, uint64_t at, Counter transfers, size_t first) {
+  auto [object, fresh] = objects.try_emplace(at);
+  if (fresh) // who has read it was waiting for this
+    for (uint64_t n = at / 4; n < std::min<uint64_t>(at / 4 + 2, lds.size()); ++n)
+      std::fill_n(ldsReads.begin() + static_cast<ptrdiff_t>(n * waves.size()), waves.size(), AccessCell());
+  WaveState &s = waves[w.id];
+  for (size_t n = first; n < s.pending.size(); ++n)
+    if (s.pending[n].counter == transfers)
+      object->second.push_back({w.id, s.pending[n].transfer, s.clock[w.id]});
+  synchronise(w.id, at | kLdsBit, true);
+  tick(w.id);
 }
 
 bool RaceCheck::ordered(const AccessCell &c, uint32_t wave) {
@@ -184,7 +208,8 @@ void RaceCheck::touchLds(Wave &w, const Inst &i, unsigned lane, uint8_t bytes, b
   auto mine = [&](const AccessCell &c) { return c.wave == w.id && (transfer || !running(c)); };
   if (write) {
     for (unsigned k = 0; k < waves.size(); ++k)
-      if (reads[k].inst && !mine(reads[k]) && (reads[k].bytes & bytes) && !ordered(reads[k], w.id))
+      if (reads[k].inst && !mine(reads[k]) && (reads[k].bytes & bytes) && !(atomic && reads[k].atomic) &&
+          !ordered(reads[k], w.id))
         tell(w, i, lane, true, reads[k], at, true);
     touch(w, i, lds[n], lane, bytes, write, atomic, at, true, transfer);
     return;
@@ -212,7 +237,8 @@ void RaceCheck::counters(const Wave &w, const InstInfo &info) {
       ++n;
       continue;
     }
-    s.ended[p.transfer] = s.clock[w.id];
+    if (uint32_t &ended = s.ended[p.transfer]; !ended)
+      ended = s.clock[w.id];
     s.pending.erase(s.pending.begin() + static_cast<ptrdiff_t>(n));
   }
   if (info.counter != Counter::Count)
@@ -252,13 +278,16 @@ void RaceCheck::moves(Wave &w, const Inst &i, const InstInfo &info, const std::v
       touch(w, i, shared.at(at / 4), lane, bytes, !toLds, false, at, false);
     });
   }
+  if (auto object = arrivalOf(w, i, info))
+    arrive(w, *object, info.counter, s.pending.size() - 1);
 }
 
 void RaceCheck::memory(Wave &w, const Inst &i, const InstInfo &info, const MemoryAccess &access,
                        bool scoped) {
   auto ldsBase = reinterpret_cast<uint64_t>(w.wg->lds);
   std::unique_lock<std::mutex> lock(shared.mutex, std::defer_lock);
-  bool atomic = info.atomic || scoped, write = info.store || info.atomic;
+  const MemoryFacts &facts = i.def->facts.memory;
+  const bool anyAtomic = info.atomic || scoped, write = info.store || info.atomic;
   WaveState &state = waves[w.id];
   // A plain store of one lane may be a signal; others take it for one only by atomic loads. (One for each
   // store of every lane would be more than memory holds.)
@@ -280,6 +309,11 @@ void RaceCheck::memory(Wave &w, const Inst &i, const InstInfo &info, const Memor
         lock.lock();
       if (inLds && addr + access.bytes > w.wg->ldsSize)
         continue;
+      uint64_t cell = addr & ~7ull;
+      if (inLds && facts.arrives)
+        arrive(w, cell, facts.async ? Counter::Async : Counter::Count, 0);
+      bool polls = inLds && info.load && !objects.empty() && objects.count(cell);
+      bool atomic = anyAtomic || polls;
       uint8_t value[16];
       bool known = write && !atomic && storedBytes(w, i, info, l, k, value);
       if (known && !inLds)
@@ -305,14 +339,14 @@ void RaceCheck::memory(Wave &w, const Inst &i, const InstInfo &info, const Memor
       bool signals = mayRelease && !inLds;
       if (!atomic && !signals)
         continue;
-      uint64_t key = inLds ? addr | kLdsBit : addr;
+      uint64_t key = polls ? cell | kLdsBit : inLds ? addr | kLdsBit : addr;
       if (write)
         synchronise(w.id, key, true);
       if (atomic && !info.store)
         state.acquire.push_back(key);
     }
   }
-  if (write && (atomic || mayRelease))
+  if (write && (anyAtomic || mayRelease))
     tick(w.id);
 }
 

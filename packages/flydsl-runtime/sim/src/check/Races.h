@@ -10,6 +10,9 @@
 //   a work-group that acquires knows all that was released before. This errs on the side
 //   of order, so that what is reported is a race.
 //
+// A barrier object of gfx1250 in LDS is such an address: who reads it (waits read its phase again and
+// again) knows what was before the arrivals, and the end of the transfers that arrived there.
+//
 // LDS remembers the last read of every wave. Global memory remembers four accesses a dword.
 //
 // Transfers between memory and LDS run beside the wave that starts them: on the side of the
@@ -108,7 +111,12 @@ private:
     };
     std::vector<Pending> pending;
   };
+  /// A transfer that arrives at a barrier object, and the clock of its wave then.
+  struct Arrival {
+    uint32_t wave, transfer, clock;
+  };
   static constexpr uint32_t kNoTransfer = 0;
+  void arrive(const Wave &w, uint64_t at, Counter transfers, size_t first);
   void touch(Wave &w, const Inst &i, AccessCells &cells, unsigned lane, uint8_t bytes, bool write,
              bool atomic, uint64_t at, bool lds, uint32_t transfer = kNoTransfer);
   void touchLds(Wave &w, const Inst &i, unsigned lane, uint8_t bytes, bool write, bool atomic,
@@ -140,6 +148,7 @@ private:
   std::vector<WaveState> waves;
   WaveClock barrier[2], named{};
   std::unordered_map<uint64_t, WaveClock> atomics; ///< by address, LDS offsets with bit 63
+  std::unordered_map<uint64_t, std::vector<Arrival>> objects; ///< barrier objects, by LDS offset
 };
 
 /// The bytes that a store is about to write for one lane and address, if they are in

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "exec/AddressInline.h"
+#include "exec/LdsBarrier.h"
 #include "exec/MemInline.h"
 #include "exec/Register.h"
 #include "exec/TensorInline.h"
@@ -127,19 +128,13 @@ void scratchToLds(Wave &w, const Inst &i) {
 
 //===--- tensor data mover -------------------------------------------------===//
 
+/// A finished transfer is one arrival at the barrier object that its descriptor names.
 void arrive(Wave &w, uint32_t at) {
   if (uint64_t(at) + 8 > w.wg->ldsSize)
     return;
   uint64_t cell;
   memcpy(&cell, w.wg->lds + at, 8);
-  uint64_t pending = cell & 0xffff, phase = cell >> 16 & 0xffff, init = cell >> 32 & 0xffff;
-  if (pending == 0) {
-    pending = init;
-    phase = (phase - 1) & 0xffff;
-  } else {
-    --pending;
-  }
-  cell = (cell & ~uint64_t(0xffffffff)) | phase << 16 | pending;
+  cell = arrived(cell, 1);
   memcpy(w.wg->lds + at, &cell, 8);
 }
 

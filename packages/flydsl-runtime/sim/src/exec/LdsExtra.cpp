@@ -1,6 +1,7 @@
 //===- LdsExtra.cpp - less common LDS operations, transposing loads -------===//
 
 #include "exec/AddressInline.h"
+#include "exec/LdsBarrier.h"
 #include "exec/MemInline.h"
 #include "exec/Register.h"
 
@@ -156,24 +157,16 @@ void bpermuteInactive(Wave &w, const Inst &i) {
   });
 }
 
-/// The LDS barrier cell of gfx1250: pending count [15:0], phase [31:16], initial count
-/// [47:32]. An arrival that finds nothing pending starts the next phase.
+/// Arrivals at a barrier object in LDS: `returns`, as many as the data operand says, else one a lane.
 template <bool returns> void barrierArrive(Wave &w, const Inst &i) {
-  const uint32_t *addr = row(w, i.src[0]);
+  const uint32_t *addr = row(w, i.src[0]), *data = returns ? row(w, i.src[1]) : nullptr;
   uint32_t *d = returns && i.dst ? row(w, i.dst) : nullptr;
   forActive(w, [&](unsigned l) {
     uint32_t at = addr[l] + static_cast<uint32_t>(i.imm);
-    uint64_t old = 0;
+    uint64_t count = data ? valueOf<uint64_t>(data, l) : 1, old = 0;
     if (inLds(w, at, 8)) {
       memcpy(&old, w.wg->lds + at, 8);
-      uint64_t pending = old & 0xffff, phase = old >> 16 & 0xffff, init = old >> 32 & 0xffff;
-      if (pending == 0) {
-        pending = init;
-        phase = (phase - 1) & 0xffff;
-      } else {
-        --pending;
-      }
-      uint64_t next = (old & ~uint64_t(0xffffffff)) | phase << 16 | pending;
+      uint64_t next = arrived(old, count);
       memcpy(w.wg->lds + at, &next, 8);
     }
     if (d)

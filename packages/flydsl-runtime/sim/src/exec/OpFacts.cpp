@@ -69,6 +69,8 @@ void lds(Name m, OpFacts &f) {
   a.store = startsAny(m, {"ds_write", "ds_store"}) && !has(m, "xchg");
   a.atomic = !a.load && !a.store;
   a.pairs = hasAny(m, {"read2", "write2", "load_2addr", "store_2addr"}) ? 2 : 1;
+  a.arrives = has(m, "barrier_arrive");
+  a.async = has(m, "_async_");
 }
 
 void tensor(Name m, OpFacts &f) {

@@ -76,6 +76,7 @@ struct MemoryFacts {
   bool descriptor = false;  ///< a scalar access by a buffer descriptor
   bool ownAddress = false;  ///< addresses that are not those of the operands alone (addtid, block)
   bool compareSwap = false;
+  bool arrives = false;     ///< at a barrier object in LDS
   bool prefetch = false;
   bool maintains = false;   ///< caches; moves no data
   Half half = Half::None;

@@ -95,8 +95,11 @@ void readScale(Wave &w, const Inst &in, const ScaledDef &d, const Operand &o, in
   // scale_sel: bit 0 is blocks of 16 instead of 32, then the byte, then the half of
   // the wave that holds the scales of both halves. Both halves use the same byte of
   // fp8 and bf8 blocks of 32; otherwise they use neighbours.
-  auto sel = static_cast<unsigned>(in.imm);
-  bool blocks16 = sel & 1, bytes = elemBits(d.from) == 8;
+  // 8 is not among what MLIR documents for fp8 and bf8; Triton's compiler takes it for the neighbours
+  // of lanes 0 to 15, which narrower floats have with 0.
+  bool isByte = elemBits(d.from) == 8, bytes = isByte && in.imm != 8;
+  auto sel = isByte && !bytes ? 0 : static_cast<unsigned>(in.imm);
+  bool blocks16 = sel & 1;
   unsigned byte = bytes ? sel >> 1 & 3 : blocks16 ? sel >> 1 & 1 : (sel & 2);
   unsigned first = (bytes ? sel >> 3 & 1 : sel >> 2 & 1) * 16;
   unsigned step = blocks16 ? 2 : bytes ? 0 : 1;

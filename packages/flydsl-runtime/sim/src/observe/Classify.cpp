@@ -88,7 +88,7 @@ Counter counterOf(const MemoryFacts &m, Form form, bool returns, const ArchInfo 
   bool split = arch.has.splitCounters;
   switch (form) {
   case Form::Lds:
-    return split ? Counter::Ds : Counter::Lgkm;
+    return m.async ? Counter::Async : split ? Counter::Ds : Counter::Lgkm;
   case Form::Tensor:
     return Counter::Tensor;
   case Form::Scalar:
