@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -10,6 +11,9 @@ import numpy as np
 import pytest
 from clangc import compile_gpu, find_clang
 from hiplib import SimError
+
+from flydsl.runtime.coverage import ARCHITECTURES
+from flydsl.runtime.device import SMEM_CAPACITY_MAP, get_warp_size
 
 pytestmark = pytest.mark.skipif(find_clang() is None, reason="no clang with an AMD GPU target")
 
@@ -71,3 +75,18 @@ def test_code_objects_of_unknown_machines(sim, build_dir, tmp_path, machine):
     file = tmp_path / "image"
     file.write_bytes(image)
     assert program(f"sim.load(open({str(file)!r}, 'rb').read())").split()[0] in ("200", "209")
+
+
+def test_tables_of_python(sim):
+    """What Python says of architectures without a simulator at hand: gfx1200 had no limit of LDS there."""
+    with pytest.raises(SimError) as error:
+        sim.set_arch("gfx")
+    assert error.value.text.split("the simulator has ")[1].split(", ") == list(ARCHITECTURES)
+    for arch in ARCHITECTURES:
+        sim.set_arch(arch)
+        found = []
+        for attribute in (74, 87):  # hipDeviceAttributeMaxSharedMemoryPerBlock, WarpSize
+            value = ctypes.c_int()
+            sim.check(sim.lib.hipDeviceGetAttribute(ctypes.byref(value), attribute, 0))
+            found.append(value.value)
+        assert found == [SMEM_CAPACITY_MAP[arch], get_warp_size(arch)], arch

@@ -48,6 +48,40 @@ def test_settings_that_are_no_numbers(sim, build_dir, monkeypatch, name, text):
     assert info.value.code == 9
 
 
+LAUNCH = """
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, sys.argv[1])
+from hiplib import Sim, SimError
+
+sim = Sim(Path(sys.argv[2]))
+sim.set_arch("gfx942")
+try:
+    sim.run(Path(sys.argv[3]).read_bytes(), "chain", (1,), (64,), [np.zeros(1, np.uint32), 1])
+    print("launched")
+except SimError as error:
+    print(error.code, error.text)
+"""
+
+
+@pytest.mark.parametrize("name, text, outcome", [
+    ("CPU", "v2", "launched"), ("CPU", "", "launched"), ("CPU", "avx2", "9 {}: expected 'v2', 'v3' or 'v4'"),
+    ("CPU", "V3", "9 {}: expected 'v2', 'v3' or 'v4'"), ("DEVICES", "2", "launched"), ("DEVICES", "", "launched"),
+    ("DEVICES", "two", "9 {}: expected a whole number from 1 to 8"), ("DEVICES", "2x", "9 {}: expected a whole number"),
+    ("DEVICES", "0", "9 {}: expected a whole number"), ("DEVICES", "9", "9 {}: expected a whole number")])
+def test_settings_of_a_process(sim, build_dir, tmp_path, name, text, outcome):
+    """A level that does not exist was the slowest, and a word one device: both are refused."""
+    image = tmp_path / "spin.hsaco"
+    image.write_bytes(compile_gpu(SPIN.replace("PAUSE", ""), "gfx942", "2", build_dir))
+    done = subprocess.run([sys.executable, "-c", LAUNCH, str(HERE), str(find_library()), str(image)],
+                          env={**os.environ, f"FLYDSL_SIM_{name}": text}, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(outcome.format(f"FLYDSL_SIM_{name}={text}"))
+
+
 @pytest.mark.parametrize("pause", ["__builtin_amdgcn_s_sleep(1)", ""])
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1201"])
 def test_groups_that_wait_for_later_groups(sim, build_dir, monkeypatch, arch, pause):

@@ -240,14 +240,15 @@ def test_queued_tensor_moves_keep_no_one_waiting(sim, build_dir, access, wait, s
     assert clocks[12] <= clocks[1] + slower
 
 
-def test_split_barrier_waits_count_once(sim, build_dir):
+@pytest.mark.parametrize("lanes", [32, 5])
+def test_split_barrier_waits_count_once(sim, build_dir, lanes):
     """The simulator tries a wait again until it completes; counters and timing agree that it is one instruction."""
-    code = "  s_barrier_signal -1\n  s_barrier_wait -1"
+    code = f"  s_mov_b32 exec_lo, {(1 << lanes) - 1:#x}\n  s_barrier_signal -1\n  s_barrier_wait -1"
     bench = Bench(sim, "gfx1201", [Program("barriers", loop(code, 5), 1, 2, 1)], build_dir)
     for what in (COUNTERS, TIMING):
         (p,) = profiled(sim, what, lambda: run_waves(sim, bench, "barriers", 3))
-        waits = [i["issued"] for i in p["instructions"] if i["text"].startswith("s_barrier_wait")]
-        assert waits == [15]
+        waits = [(i["issued"], i["lanes"]) for i in p["instructions"] if i["text"].startswith("s_barrier_wait")]
+        assert waits == [(15, 15 * lanes)]
 
 
 def selected(sim, workgroup, unit, events, run):

@@ -2,6 +2,7 @@
 
 #include "decode/Coverage.h"
 #include "decode/Disassembler.h"
+#include "decode/DppLanes.h"
 #include "decode/Program.h"
 #include "exec/FloatFormats.h"
 #include "exec/Matrix.h"
@@ -356,86 +357,20 @@ private:
 
   void decodeDpp() {
     if (raw.unlistedDpp == 0xfa)
-      return setDpp16(raw.dppWord >> 8 & 0x1ff, raw.dppWord >> 28, raw.dppWord >> 24 & 15,
-                      raw.dppWord >> 19 & 1, raw.dppWord >> 18 & 1);
+      return setDpp16(ext(), {raw.dppWord >> 8 & 0x1ff, raw.dppWord >> 28, raw.dppWord >> 24 & 15,
+                              (raw.dppWord >> 19 & 1) != 0, (raw.dppWord >> 18 & 1) != 0});
     if (raw.unlistedDpp)
-      return setDpp8(raw.dppWord >> 8, raw.unlistedDpp == 0xea);
+      return setDpp8(ext(), raw.dppWord >> 8, raw.unlistedDpp == 0xea);
     if (raw.has(OpName::dpp8)) {
       // LLVM keeps the encoding (233 or 234) of DPP8's fetch-inactive bit here.
       int64_t fi = raw.imm(OpName::fi);
-      return setDpp8(static_cast<uint32_t>(raw.imm(OpName::dpp8)), fi == 234 || fi == 1);
+      return setDpp8(ext(), static_cast<uint32_t>(raw.imm(OpName::dpp8)), fi == 234 || fi == 1);
     }
     if (raw.has(OpName::dpp_ctrl))
-      setDpp16(static_cast<uint32_t>(raw.imm(OpName::dpp_ctrl)),
-               static_cast<uint32_t>(raw.imm(OpName::row_mask, 15)),
-               static_cast<uint32_t>(raw.imm(OpName::bank_mask, 15)),
-               raw.imm(OpName::bound_ctrl) & 1, raw.imm(OpName::fi) & 1);
-  }
-
-  void setDpp8(uint32_t sel, bool fi) {
-    InstExt &e = ext();
-    e.dpp = e.boundCtrl = true;
-    e.fi = fi;
-    e.inRange = ~0ull;
-    for (unsigned l = 0; l < 64; ++l)
-      e.perm[l] = static_cast<uint8_t>((l & ~7u) + ((sel >> (3 * (l & 7))) & 7));
-  }
-
-  void setDpp16(uint32_t ctrl, uint32_t rows, uint32_t banks, bool boundCtrl, bool fi) {
-    InstExt &e = ext();
-    e.dpp = true;
-    e.boundCtrl = boundCtrl;
-    e.fi = fi;
-    e.writable = 0;
-    for (unsigned l = 0; l < 64; ++l) {
-      if ((rows >> (l / 16) & 1) && (banks >> (l % 16 / 4) & 1))
-        e.writable |= 1ull << l;
-      int source = dppSource(ctrl, l);
-      e.perm[l] = static_cast<uint8_t>(source < 0 ? l : source);
-      if (source >= 0)
-        e.inRange |= 1ull << l;
-    }
-  }
-
-  /// Source lane for DPP16 control word `ctrl`, or -1 when it lies outside the row.
-  static int dppSource(uint32_t ctrl, unsigned l) {
-    unsigned row = l & ~15u, i = l & 15, n = ctrl & 15;
-    if (ctrl < 0x100)
-      return static_cast<int>((l & ~3u) + ((ctrl >> (2 * (l & 3))) & 3));
-    switch (ctrl & ~15u) {
-    case 0x100:
-      return i + n > 15 ? -1 : static_cast<int>(l + n);
-    case 0x110:
-      return i < n ? -1 : static_cast<int>(l - n);
-    case 0x120:
-      return static_cast<int>(row + ((i - n) & 15));
-    case 0x150:
-      return static_cast<int>(row + n);
-    case 0x160:
-      return static_cast<int>(row + (i ^ n));
-    default:
-      break;
-    }
-    switch (ctrl) {
-    case 0x130:
-      return l == 63 ? -1 : static_cast<int>(l + 1);
-    case 0x134:
-      return static_cast<int>((l + 1) & 63);
-    case 0x138:
-      return static_cast<int>(l) - 1;
-    case 0x13c:
-      return static_cast<int>((l - 1) & 63);
-    case 0x140:
-      return static_cast<int>(row + 15 - i);
-    case 0x141:
-      return static_cast<int>(row + (i & 8) + 7 - (i & 7));
-    case 0x142:
-      return l < 16 ? -1 : static_cast<int>(row - 1);
-    case 0x143:
-      return l < 32 ? -1 : 31;
-    default:
-      return -1;
-    }
+      setDpp16(ext(), {static_cast<uint32_t>(raw.imm(OpName::dpp_ctrl)),
+                       static_cast<uint32_t>(raw.imm(OpName::row_mask, 15)),
+                       static_cast<uint32_t>(raw.imm(OpName::bank_mask, 15)),
+                       (raw.imm(OpName::bound_ctrl) & 1) != 0, (raw.imm(OpName::fi) & 1) != 0});
   }
 
   void decodeSdwa() {

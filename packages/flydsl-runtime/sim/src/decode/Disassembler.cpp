@@ -222,9 +222,8 @@ bool Disassembler::decode(const uint8_t *code, uint64_t size, uint64_t address, 
   std::string full = mnemonic ? mnemonic : "";
   // Some assembly strings go on with a fixed operand ("buffer_load_dword off, ").
   full.erase(std::min(full.size(), full.find_first_of(" \t")));
-  // The printer adds "_sdwa" itself; only the opcode says it.
-  out.isSdwa = out.opcode.find("_sdwa") != std::string::npos;
-  out.isDual = out.opcode.find("V_DUAL_") == 0;
+  out.isSdwa = out.has(OpName::src0_sel);
+  out.isDual = out.has(OpName::vdstX);
   out.mnemonic = baseMnemonic(full);
   // What gfx90a writes as a modifier ("global_load_dword v0, off lds") its successors have in the name.
   size_t data = out.opcode.find("_LOAD_LDS_");

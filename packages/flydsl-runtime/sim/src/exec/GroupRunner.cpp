@@ -186,34 +186,39 @@ struct Straight {
 };
 } // namespace
 
-/// The loop of a wave whose observer sees some instructions and has the others counted.
+/// True for a wave at a split barrier's wait that has not completed: the instruction runs again when it does.
+static bool triesAgain(const Wave &w) { return w.state == WaveState::AtBarrier && w.barrierWait; }
+
+/// The loop of a wave whose observer is shown memory accesses and has all instructions counted.
 void GroupRunner::runCounted(Wave &w, uint64_t &budget, Tally &tally) {
   const Inst *code = d.program->insts.data();
-  const uint8_t *seen = tally.seen.data();
+  if (steps.empty())
+    for (uint32_t n = 0; n < tally.seen.size(); ++n)
+      steps.push_back((n + 1 + code[n].joined) << 1 | tally.seen[n]);
   Straight straight{tally, w};
+  uint64_t left = budget;
   do {
-    const uint32_t index = w.pc++;
+    const uint32_t index = w.pc++, step = steps[index], next = step >> 1;
     const Inst &i = code[index];
     w.cur = &i;
-    if (seen[index]) {
-      straight.countTo(index);
-      straight.first = w.pc;
-      observer->instruction(w, i);
-      i.exec(w, i);
-      straight.first = w.pc;
-    } else {
-      const bool together = i.joined && !memchr(seen + index, 1, i.joined + 1u);
-      const uint32_t next = index + 1 + (together ? i.joined : 0);
-      if (w.exec() != w.fullMask)
-        for (uint32_t n = index; n < next; ++n)
-          tally.countPartial(n, w);
-      (together ? i.run : i.exec)(w, i);
-      if (w.pc == next)
-        continue;
-      straight.countTo(next);
-      straight.first = w.pc;
-    }
-  } while (w.state == WaveState::Running && --budget);
+    if (step & 1)
+      observer->memoryAccess(w, i);
+    if (w.exec() != w.fullMask)
+      for (uint32_t n = index; n < next; ++n)
+        tally.countPartial(n, w);
+    i.run(w, i);
+    if (w.pc == next)
+      continue;
+    straight.countTo(next);
+    straight.first = w.pc;
+  } while (w.state == WaveState::Running && --left);
+  budget = left;
+  if (!triesAgain(w))
+    return;
+  straight.countTo(w.pc - 1);
+  straight.first = w.pc;
+  if (w.exec() != w.fullMask)
+    tally.countPartialBack(w.pc - 1, w);
 }
 
 void GroupRunner::runOne(Wave &w) {
@@ -301,8 +306,8 @@ void GroupRunner::runSlice(Wave &w, uint64_t slice) {
                  "endless loop?",
                  (unsigned long long)w.executed));
   waits &= place.spins || place.stuck || (w.state != WaveState::Running && w.state != WaveState::Yield);
-  if (w.state == WaveState::AtBarrier && w.barrierWait)
-    --w.pc; // s_barrier_wait runs again when its barrier completes
+  if (triesAgain(w))
+    --w.pc;
 }
 
 /// Wakes waves whose barrier is complete; false if every live wave is stuck.

@@ -2,7 +2,10 @@
 
 #include "exec/OpTable.h"
 
-#include <cstdlib>
+#include "support/Error.h"
+#include "support/Settings.h"
+
+#include <memory>
 
 namespace flysim {
 
@@ -37,35 +40,46 @@ static bool cpuHasV4() {
 }
 #endif
 
-const OpTable &OpTable::instance() {
-  static const OpTable *table = [] {
-    auto *t = new OpTable;
-    const char *forced = getenv("FLYDSL_SIM_CPU");
-    std::string want = forced ? forced : "";
+/// Fills a table with the best code that the CPU and this build have, up to level `want` if it is not empty; which
+/// level that is.
+static std::string build(OpTable &t, const std::string &want) {
 #ifdef FLYSIM_HAVE_V4
-    if ((want.empty() || want == "v4") && cpuHasV4()) {
-      v4::buildTable(*t);
-      t->level = "x86-64-v4";
-      return t;
-    }
+  if ((want.empty() || want == "v4") && cpuHasV4()) {
+    v4::buildTable(t);
+    t.level = "x86-64-v4";
+    return "v4";
+  }
 #endif
 #ifdef FLYSIM_HAVE_V3
-    if ((want.empty() || want == "v3" || want == "v4") && __builtin_cpu_supports("avx2") &&
-        __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
-      v3::buildTable(*t);
-      t->level = "x86-64-v3";
+  if (want != "v2" && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+      __builtin_cpu_supports("f16c")) {
+    v3::buildTable(t);
+    t.level = "x86-64-v3";
 #ifdef FLYSIM_HAVE_MATRIX_V4
-      if (want != "v3" && cpuHasV4())
-        v4::registerMatrix(*t);
-#endif
-      return t;
+    if (want != "v3" && cpuHasV4()) {
+      v4::registerMatrix(t);
+      return "v4";
     }
 #endif
-#ifdef FLYSIM_HAVE_V2
-    v2::buildTable(*t);
-    t->level = "x86-64-v2";
+    return "v3";
+  }
 #endif
-    return t;
+#ifdef FLYSIM_HAVE_V2
+  v2::buildTable(t);
+  t.level = "x86-64-v2";
+#endif
+  return "v2";
+}
+
+const OpTable &OpTable::instance() {
+  static const OpTable *table = [] {
+    auto t = std::make_unique<OpTable>();
+    const char *chosen = choiceSetting("FLYDSL_SIM_CPU", {"v2", "v3", "v4"});
+    const std::string want = chosen ? chosen : "", got = build(*t, want);
+    if (!want.empty() && want != got)
+      raise(FaultKind::InvalidConfiguration, "FLYDSL_SIM_CPU=" + want + ": expected a level that this CPU and this " +
+                                                 "build have; the best is '" + got + "'");
+    return t.release();
   }();
   return *table;
 }

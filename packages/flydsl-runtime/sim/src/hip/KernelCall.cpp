@@ -95,11 +95,8 @@ std::vector<uint8_t> packArguments(const KernelInfo &k, const uint32_t grid[3],
 } // namespace
 
 Dispatch::Host hostReach(const std::vector<Region> *stated) {
-  const char *text = getenv("FLYDSL_SIM_HOST_MEMORY");
-  bool mapped = text && !strcmp(text, "mapped");
-  if (text && *text && !mapped && strcmp(text, "registered"))
-    raise(FaultKind::InvalidConfiguration,
-          format("FLYDSL_SIM_HOST_MEMORY=%s: expected 'registered' or 'mapped'", text));
+  const char *reach = choiceSetting("FLYDSL_SIM_HOST_MEMORY", {"registered", "mapped"});
+  const bool mapped = reach && !strcmp(reach, "mapped");
   if (!stated)
     return mapped ? Dispatch::Host::Mapped : Dispatch::Host::None;
   return stated->empty() ? Dispatch::Host::Mapped : Dispatch::Host::Arrays;

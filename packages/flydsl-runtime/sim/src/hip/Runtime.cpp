@@ -2,6 +2,8 @@
 
 #include "hip/Runtime.h"
 
+#include "support/Settings.h"
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -75,11 +77,7 @@ bool Runtime::setArch(const char *name) {
 }
 
 int Runtime::deviceCount() {
-  static int count = [] {
-    const char *text = getenv("FLYDSL_SIM_DEVICES");
-    int n = text ? atoi(text) : 1;
-    return n < 1 ? 1 : n > 8 ? 8 : n;
-  }();
+  static const int count = static_cast<int>(wholeSetting("FLYDSL_SIM_DEVICES", 1, 1, 8));
   return count;
 }
 

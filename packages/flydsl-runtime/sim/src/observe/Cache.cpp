@@ -51,7 +51,7 @@ SharedCache::SharedCache(uint64_t bytes)
       size(kWays * wayStride * sizeof(uint32_t) + (size_t(1) << setBits)), ways(zeros(size), Release{size}),
       victims(reinterpret_cast<uint8_t *>(ways.get() + kWays * wayStride)) {}
 
-unsigned SharedCache::touchOne(const Request &r, size_t index) {
+inline unsigned SharedCache::touchOne(const Request &r, size_t index) {
   uint32_t *set = ways.get() + index;
   unsigned way = 0;
   while (way < kWays && set[way * wayStride] && set[way * wayStride] >> 8 != r.tag)

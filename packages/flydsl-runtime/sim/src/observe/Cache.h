@@ -49,7 +49,7 @@ public:
 private:
   void close() {
     if (count)
-      moves.emplace_back(first, inst, static_cast<uint16_t>(count), static_cast<uint8_t>(same), write);
+      moves.push_back({first, inst, static_cast<uint16_t>(count), static_cast<uint8_t>(same), write});
   }
   std::vector<LineMove> &moves;
   const uint32_t inst;
@@ -65,14 +65,16 @@ public:
   /// True if the line is present; it is afterwards.
   bool touch(uint64_t line) {
     uint64_t *set = &tags[size_t(line & (sets - 1)) * kWays];
-    unsigned way = 0;
-    while (way < kWays - 1 && set[way] != line)
-      ++way;
-    bool hit = set[way] == line;
-    for (; way > 0; --way)
-      set[way] = set[way - 1];
-    set[0] = line;
-    return hit;
+    // The line comes to the front, and those that were before it go one place back.
+    uint64_t next = line;
+    for (unsigned way = 0; way < kWays; ++way) {
+      const uint64_t here = set[way];
+      set[way] = next;
+      if (here == line)
+        return true;
+      next = here;
+    }
+    return false;
   }
   void clear();
 

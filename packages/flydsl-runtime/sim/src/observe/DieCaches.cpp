@@ -13,9 +13,8 @@ constexpr unsigned kTurn = 32;
 constexpr size_t kMostHeld = size_t(1) << 23;
 } // namespace
 
-DieCaches::DieCaches(unsigned dies, uint64_t bytes, uint64_t resident,
-                     std::function<void(const LineMove &, unsigned)> missed)
-    : missed(std::move(missed)), resident(std::max<uint64_t>(1, resident)) {
+DieCaches::DieCaches(unsigned dies, uint64_t bytes, uint64_t resident, size_t instructions)
+    : absent(instructions), resident(std::max<uint64_t>(1, resident)) {
   for (unsigned k = 0; k < std::max(1u, dies); ++k)
     caches.emplace_back(bytes);
 }
@@ -40,8 +39,7 @@ void DieCaches::turn(Held &h) {
   for (unsigned left = kTurn; left && h.next < h.end;) {
     const LineMove &m = moves[h.next];
     const unsigned count = std::min<unsigned>(left, m.count - h.done);
-    if (unsigned absent = cache.touch(m, h.done, count))
-      missed(m, absent);
+    absent[m.inst] += cache.touch(m, h.done, count);
     left -= count;
     h.done += count;
     if (h.done == m.count) {

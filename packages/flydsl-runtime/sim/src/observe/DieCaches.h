@@ -10,7 +10,6 @@
 
 #include "observe/Cache.h"
 
-#include <functional>
 #include <vector>
 
 namespace flysim {
@@ -18,14 +17,14 @@ namespace flysim {
 /// One L2 for each die. Work-groups that are resident together move side by side: they take turns here.
 class DieCaches {
 public:
-  /// `resident`: work-groups (or clusters) of all dies that run at once. `missed(move, sectors)` is told
-  /// how many sectors of (some of) the lines of a move the L2 of its die did not have.
-  DieCaches(unsigned dies, uint64_t bytes, uint64_t resident,
-            std::function<void(const LineMove &, unsigned)> missed);
+  /// `resident`: work-groups (or clusters) of all dies that run at once. `instructions`: of the program.
+  DieCaches(unsigned dies, uint64_t bytes, uint64_t resident, size_t instructions);
   /// Moves of a work-group; groups come in the order of the grid, the moves of one in the order of time.
   void add(uint64_t group, const std::vector<LineMove> &moves);
   /// Moves what is held.
   void flush();
+  /// The sectors that an instruction moved and that the L2 of its die did not have.
+  uint64_t absentSectors(size_t inst) const { return absent[inst]; }
 
 private:
   /// What is held of a work-group.
@@ -37,7 +36,7 @@ private:
   void turn(Held &h);
 
   std::vector<SharedCache> caches;
-  std::function<void(const LineMove &, unsigned)> missed;
+  std::vector<uint64_t> absent; ///< sectors, by instruction
   const uint64_t resident;
   std::vector<Held> held; ///< of work-groups that run side by side
   std::vector<LineMove> moves; ///< theirs, one work-group after the other

@@ -62,7 +62,7 @@ void Lines::addSectors(uint64_t line, unsigned sectors) {
   masks[count++] = sectors;
 }
 
-bool Lines::placeOf(uint64_t address, uint64_t from, uint64_t to, uint64_t &place) {
+bool Lines::placeOf(uint64_t address, uint64_t from, uint64_t to, HostArrays::Part &part, uint64_t &place) const {
   if (!part.has(from))
     part = arrays.partAround(from);
   place = address + part.shift;
@@ -159,7 +159,8 @@ bool LinePatterns::find(size_t index, Wave &w, const Inst &inst, const InstInfo 
   if (lowest > first || highest < first || highest > o.limit) // wraps around, or is out of range
     return false;
   uint64_t place;
-  const bool together = lines.placeOf(o.address(first), o.address(lowest), o.address(highest) + info.bytes, place);
+  const bool together = lines.placeOf(o.address(first), o.address(lowest), o.address(highest) + info.bytes, m.part,
+                                      place);
   Lines::Shape &shape = m.shapes[place % kLineBytes / kSectorBytes];
   if (known && together && !shape.lines.empty() && shape.low == place % kLineBytes) {
     lines.set(place, shape);

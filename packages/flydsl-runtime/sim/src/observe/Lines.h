@@ -37,8 +37,9 @@ public:
     uint64_t low = 0; ///< the place's position in its line
     std::vector<Line> lines;
   };
-  /// The place of `address`; false if [from, to) lies in more than one array.
-  bool placeOf(uint64_t address, uint64_t from, uint64_t to, uint64_t &place);
+  /// The place of `address`; false if [from, to) lies in more than one array. `part` is the one that the caller met
+  /// last: an instruction mostly stays in one array.
+  bool placeOf(uint64_t address, uint64_t from, uint64_t to, HostArrays::Part &part, uint64_t &place) const;
   /// The shape of what was added, seen from `place`.
   void keep(uint64_t place, Shape &shape) const;
   /// Sets the lines to those of `shape` around `place`, which must have the same position in its line.
@@ -66,6 +67,7 @@ public:
 
 private:
   struct Memo {
+    HostArrays::Part part; ///< the array that was accessed last
     LanePattern pattern;
     uint32_t below = 0, above = 0; ///< how far the lowest and the highest offset are from the first lane's
     /// By the sector of a line in which the first lane's address lies: waves that go on in other columns of a tile

@@ -26,12 +26,12 @@ struct Executions {
 
 /// Counts of instructions, for an observer that need not see each one.
 struct Tally {
-  std::vector<uint8_t> seen;          ///< by instruction: 1 if the observer is called for it, and counts it
+  std::vector<uint8_t> seen;          ///< by instruction: 1 for an access that the observer is shown
   std::vector<Executions> executions; ///< by instruction
   std::vector<uint32_t> issued;       ///< wave instructions, by work-group of the cluster
 
   void resize(size_t instructions) {
-    seen.resize(instructions + 1);
+    seen.resize(instructions);
     executions.resize(instructions);
     begun.resize(instructions + 1);
   }
@@ -47,6 +47,12 @@ struct Tally {
     Executions &e = executions[index];
     ++e.partial;
     e.lanes += static_cast<unsigned>(__builtin_popcountll(w.exec()));
+  }
+  /// Instruction number `index` did not run after all.
+  void countPartialBack(size_t index, const Wave &w) {
+    Executions &e = executions[index];
+    --e.partial;
+    e.lanes -= static_cast<unsigned>(__builtin_popcountll(w.exec()));
   }
   /// `w` has run the instructions from `first` up to `end` once, one after the other. Their lanes are counted apart.
   void countStraight(size_t first, size_t end, const Wave &w) {
@@ -79,6 +85,8 @@ public:
   /// Before `inst` runs on `wave`: registers and memory still hold the operands. A
   /// barrier wait that does not complete is seen again when it is tried again.
   virtual void instruction(Wave &wave, const Inst &inst) = 0;
+  /// The same for an instruction that `tally` says is shown, and the machine counts.
+  virtual void memoryAccess(Wave &, const Inst &) {}
   /// All waves of the group have arrived at the work-group's barrier.
   virtual void barrier(Workgroup &) {}
   /// Where the machine counts instructions instead of showing them; null: it shows all. It may show

@@ -59,16 +59,9 @@ struct Shared {
   uint64_t samples = 0; ///< how many: enough to see the steady state between start and drain
   size_t opsPerGroup = 0; ///< bound of the recorded instructions of one of them
   std::mutex mutex;
-  /// What the caches behind L1 had to fetch and write: apart from the profile's counters, to which groups
-  /// that end add theirs under another lock than that of `traffic`.
-  std::vector<InstCounters> fetched;
 
   Shared(const ArchInfo &arch, const std::vector<Region> &hostRanges)
-      : traffic(timingTable(arch).sharedCacheBytes, [this](const LineMove &m, unsigned sectors) {
-          InstCounters &c = fetched[m.inst];
-          (profile.infos[m.inst].load ? c.readBytes : c.writtenBytes) += uint64_t(sectors) * kSectorBytes;
-        }),
-        arrays(hostRanges) {}
+      : traffic(timingTable(arch).sharedCacheBytes), arrays(hostRanges) {}
 };
 
 class ProfileGroup final : public GroupObserver {
@@ -78,11 +71,8 @@ public:
         l1(timingTable(arch).l1Bytes), ldsCosts(infos.size()), linePatterns(infos.size()), lines(shared.arrays) {
     counters.resize(infos.size());
     counted.resize(infos.size());
-    for (size_t i = 0; i < infos.size(); ++i) {
-      bool barrier = infos[i].unit == Unit::Barrier;
-      counted.seen[i] |= barrier || looksAt(infos[i]);
-      counted.seen[i + 1] = barrier; // what runs next ends the repeats of a wait
-    }
+    for (size_t i = 0; i < infos.size(); ++i)
+      counted.seen[i] = looksAt(infos[i]);
     ldsBytesPerClk = std::max(1u, timingTable(arch).ldsBytesPerClk);
     seesRuns = true;
   }
@@ -128,7 +118,8 @@ public:
       last.assign(size_t(wg.clusterSize) * waves, ~size_t(0));
       traces.assign(wg.clusterSize, GroupTrace());
       counted.issued.assign(wg.clusterSize, 0);
-      touched.clear();
+      if (!touched.empty()) // clearing an empty map goes through the room that it once had
+        touched.clear();
       movedBytes.assign(size_t(wg.clusterSize) * wg.numWaves, 0);
     }
     bool sampled = (shared.profile.what & kProfileTiming) && linear >= shared.first &&
@@ -168,6 +159,12 @@ public:
     counted.count(index, w);
     if (looksAt(info) || recording)
       details(w, inst, index, info, counters[index]);
+  }
+
+  void memoryAccess(Wave &w, const Inst &inst) override {
+    const size_t index = w.pc - 1;
+    TraceOp unused;
+    memory(w, inst, index, infos[index], counters[index], unused);
   }
 
 private:
@@ -402,7 +399,7 @@ public:
     p.selection = selection;
     p.infos = classify(*d.program, p.waveSize);
     p.counters.resize(p.infos.size());
-    shared.fetched.resize(p.infos.size());
+    shared.traffic.count(p.infos.size());
     uint64_t groups = uint64_t(d.grid[0]) * d.grid[1] * d.grid[2];
     if ((what & kProfileTiming) && groups <= kMostCounted)
       p.groupIssued.assign(groups, 0);
@@ -429,8 +426,11 @@ public:
   ~ProfileLaunch() override {
     shared.traffic.finish();
     LaunchProfile &p = shared.profile;
-    for (size_t i = 0; i < p.counters.size(); ++i)
-      p.counters[i].add(shared.fetched[i]);
+    for (size_t i = 0; i < p.counters.size(); ++i) {
+      InstCounters &c = p.counters[i];
+      (p.infos[i].load ? c.readBytes : c.writtenBytes) = shared.traffic.absentSectors(i) * kSectorBytes;
+      c.l2Missed = shared.traffic.absentFromDie(i) * kSectorBytes;
+    }
     p.texts.resize(p.infos.size());
     p.sources.resize(p.infos.size());
     p.addresses.resize(p.infos.size());
@@ -461,10 +461,7 @@ private:
     const TimingTable &t = timingTable(*d.program->arch);
     uint64_t clusterSize = uint64_t(d.cluster[0]) * d.cluster[1] * d.cluster[2];
     shared.traffic.follow(std::make_unique<DieCaches>(
-        t.dies, t.dieCacheBytes, shared.resident / std::max<uint64_t>(1, clusterSize),
-        [this](const LineMove &m, unsigned sectors) {
-          shared.fetched[m.inst].l2Missed += uint64_t(sectors) * kSectorBytes;
-        }));
+        t.dies, t.dieCacheBytes, shared.resident / std::max<uint64_t>(1, clusterSize), shared.profile.infos.size()));
   }
 
   Shared shared;

@@ -21,8 +21,7 @@ HostArrays::Part HostArrays::partAround(uint64_t address) const {
 void Traffic::apply(uint64_t linear, std::vector<LineMove> &moves) {
   for (LineMove &m : moves) {
     m.line = pages.renumber(m.line);
-    if (unsigned absent = cache.touch(m, 0, m.count))
-      fresh(m, absent);
+    absent[m.inst] += cache.touch(m, 0, m.count);
   }
   if (dies)
     dies->add(linear, moves);

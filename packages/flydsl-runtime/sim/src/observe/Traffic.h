@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -95,9 +94,9 @@ private:
 /// The caches of one launch behind L1. Thread safe.
 class Traffic {
 public:
-  /// `fresh(move, sectors)` is told how many sectors of the lines of a move were not in the cache.
-  Traffic(uint64_t cacheBytes, std::function<void(const LineMove &, unsigned)> fresh)
-      : cache(cacheBytes), fresh(std::move(fresh)) {}
+  explicit Traffic(uint64_t cacheBytes) : cache(cacheBytes) {}
+  /// Before the launch: the number of instructions of its program.
+  void count(size_t instructions) { absent.resize(instructions); }
   /// Follows the L2 of each die as well. Before the launch.
   void follow(std::unique_ptr<DieCaches> caches) { dies = std::move(caches); }
   /// The work-groups with number `linear` have ended and moved this. Empties `moves`.
@@ -106,6 +105,10 @@ public:
   void drain(uint64_t linear, std::vector<LineMove> &moves);
   /// After the launch: what is left when some work-groups never ended.
   void finish();
+  /// After that: the sectors that an instruction moved and that were not in the cache.
+  uint64_t absentSectors(size_t inst) const { return absent[inst]; }
+  /// The same of the L2 of its work-group's die; 0 if those are not followed.
+  uint64_t absentFromDie(size_t inst) const { return dies ? dies->absentSectors(inst) : 0; }
 
 private:
   void apply(uint64_t linear, std::vector<LineMove> &moves);
@@ -113,7 +116,7 @@ private:
   std::mutex mutex;
   SharedCache cache;
   std::unique_ptr<DieCaches> dies;
-  std::function<void(const LineMove &, unsigned)> fresh;
+  std::vector<uint64_t> absent; ///< sectors, by instruction
   uint64_t next = 0; ///< the work-groups that come next
   /// What work-groups have moved that come later, from those behind `next` on.
   struct Later {

@@ -1,4 +1,4 @@
-//===- Settings.cpp - numbers in environment variables --------------------===//
+//===- Settings.cpp - what environment variables say ----------------------===//
 
 #include "support/Settings.h"
 
@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 namespace flysim {
 
@@ -17,14 +18,16 @@ bool parseWhole(const char *text, uint64_t &number) {
   return isdigit(static_cast<unsigned char>(*text)) && !*end && !errno;
 }
 
-uint64_t wholeSetting(const char *name, uint64_t unset, uint64_t least) {
+uint64_t wholeSetting(const char *name, uint64_t unset, uint64_t least, uint64_t most) {
   const char *text = getenv(name);
   if (!text || !*text)
     return unset;
   uint64_t number = 0;
-  if (!parseWhole(text, number) || number < least)
-    raise(FaultKind::InvalidConfiguration, format("%s=%s: expected a whole number from %llu on", name, text,
-                                                  static_cast<unsigned long long>(least)));
+  if (!parseWhole(text, number) || number < least || number > most) {
+    const std::string range = most == UINT64_MAX ? " on" : format(" to %llu", static_cast<unsigned long long>(most));
+    raise(FaultKind::InvalidConfiguration, format("%s=%s: expected a whole number from %llu%s", name, text,
+                                                  static_cast<unsigned long long>(least), range.c_str()));
+  }
   return number;
 }
 
@@ -37,6 +40,20 @@ double secondsSetting(const char *name, double unset) {
   if (*end || !(seconds >= 0 && seconds < 1e9))
     raise(FaultKind::InvalidConfiguration, format("%s=%s: expected seconds, 0 or more", name, text));
   return seconds;
+}
+
+const char *choiceSetting(const char *name, std::initializer_list<const char *> choices) {
+  const char *text = getenv(name);
+  if (!text || !*text)
+    return nullptr;
+  std::string all;
+  for (const char *choice : choices) {
+    if (!strcmp(text, choice))
+      return choice;
+    all += all.empty() ? "'" : choice == *(choices.end() - 1) ? " or '" : ", '";
+    all += choice + std::string("'");
+  }
+  raise(FaultKind::InvalidConfiguration, format("%s=%s: expected %s", name, text, all.c_str()));
 }
 
 } // namespace flysim

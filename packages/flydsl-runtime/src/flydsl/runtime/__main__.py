@@ -82,7 +82,8 @@ def _profile(options: argparse.Namespace) -> int:
 
 
 def _model(archs: list[str] | None, as_json: bool) -> None:
-    from .profiling.model_constants import ARCHITECTURES, constants
+    from .coverage import ARCHITECTURES
+    from .profiling.model_constants import constants
 
     tables = {arch: constants(arch) for arch in archs or ARCHITECTURES}
     if as_json:

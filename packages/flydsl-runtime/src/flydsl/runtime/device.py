@@ -31,6 +31,7 @@ SMEM_CAPACITY_MAP: dict[str, int] = {
     "gfx950": 163840,
     "gfx1100": 65536,
     "gfx1151": 65536,
+    "gfx1200": 65536,
     "gfx1201": 65536,
     "gfx1250": 327680,
     "gfx1250-strict": 327680,

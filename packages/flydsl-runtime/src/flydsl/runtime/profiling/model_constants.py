@@ -6,7 +6,7 @@ import ctypes
 import json
 from dataclasses import dataclass
 
-ARCHITECTURES = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1200", "gfx1201", "gfx1250")
+from ..coverage import ARCHITECTURES
 
 
 @dataclass(frozen=True)
