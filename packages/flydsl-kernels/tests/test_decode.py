@@ -4,12 +4,15 @@ owned, everything that changes scores, and what is refused."""
 import ctypes
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
 from kernel_helpers import FULL, cases, fp8_dtype, needs, torch
 from paged_batches import Batch, close, latent, packed
 
+import flydsl.compiler as flyc
+import flydsl.ir
 import flydsl.runtime as rt
 from flydsl.kernels import ops
 from flydsl.kernels.attention.combine import choose_parts
@@ -154,6 +157,18 @@ def test_fp8_caches_and_their_scales(kind, dim):
     if kind == "number":
         given = {name: float(s) for name, s in scales.items()}
         assert torch.equal(out, ops.paged_attention(*batch.operands, **given))
+
+
+def test_large_scales_of_tokens_do_not_overflow_weights(monkeypatch):
+    """In a later tile a weight may exceed 1, as the largest score before is kept; scaled, it still is a number."""
+    monkeypatch.setattr("flydsl.kernels.decode.op.choose_parts", lambda *arguments: 1)  # a wave has several tiles
+    q = torch.ones(1, 1, 1, 64, dtype=torch.float16)
+    k, v = torch.zeros(10, 16, 1, 64), torch.randn(10, 16, 1, 64)
+    k[8, 2] = 0.75  # a score of 6 after those of 0
+    operands = (k.to(fp8_dtype()), v.to(fp8_dtype()), torch.arange(10).int()[None], torch.tensor([160]))
+    scales = {"v_scale": torch.full((10, 1, 16), 200.0)}
+    (exact,) = reference.paged_attention(q, *operands, **scales)
+    close(ops.paged_attention(q, *operands, **scales), exact, "f16")
 
 
 def test_every_number_of_fp8():
@@ -302,6 +317,26 @@ def test_what_is_refused(change, error, message):
         named[name] = new(named[name]) if callable(new) else new
     with pytest.raises(error, match=message):
         ops.paged_attention(**named)
+
+
+def code_of(batch):
+    """Resources and instructions of paged attention of a batch."""
+    launcher, given, _ = PAGED_ATTENTION.prepare(*PAGED_ATTENTION.arguments(*batch.operands))
+    code = flyc.compile(launcher, *given).artifact.hsaco
+    return flydsl.ir.kernel_resources(code).values(), flydsl.ir.disassemble(code)
+
+
+def test_numbers_of_large_pages_are_loaded_by_the_scalar_unit():
+    """Beside products, as the loads of a lane are in order: waiting for a number would be waiting for values."""
+    _, text = code_of(Batch([45, 133], dim=128))
+    products = [found.start() for found in re.finditer("v_(mfma|wmma)_", text)]
+    assert not re.search(r"global_load_(dword|b32)\s", text[products[0]:products[-1]])
+
+
+@needs("gfx942", "gfx950", "gfx1250")
+def test_no_register_of_a_large_head_spills():
+    resources, _ = code_of(Batch([45, 133], dim=256, dtype="bf16"))
+    assert not any(kernel.vgpr_spills for kernel in resources)
 
 
 # ------------------------------------------------------------------------------------------- MLA

@@ -18,12 +18,12 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..parts.mathx import LOG2E, exp2
+from ..parts.mathx import LOG2E, LOWEST, exp2
 from ..parts.memory import Buffer
 from ..target import Target, builder
 from .config import choose_backward
 from .operand import DenseRows
-from .scores import LOWEST, lanes_of, packed, place, total_of
+from .scores import lanes_of, packed, place, total_of
 from .sequence import Sequence, Sizes, head_matrix, held_rows, logits_of, store_head
 from .tiles import PassingStatistic, PassingTile, PassingTiles
 from .weave import Work, count_of, do, part_of, tile_product, weave
@@ -269,7 +269,7 @@ def build_attention_backward(d: int, dv: int, dtype: str = "bf16", *, target: Ta
     the options do not name are None.
 
     Args:
-        d, dv, dtype, options: of :class:`AttentionConfig`, and `short` of :func:`choose_backward`.
+        d, dv, dtype, options: of :class:`BackwardConfig`, and `short` of :func:`choose_backward`.
 
     Raises:
         ValueError: there is no such kernel on the target.

@@ -13,14 +13,13 @@ import flydsl.expr as fx
 from ..host.config import KernelConfig
 from ..host.dtypes import element_of
 from ..parts.index import cdiv
-from ..parts.mathx import LN2, LOG2E, exp2
+from ..parts.mathx import LN2, LOG2E, LOWEST, exp2
 from ..parts.memory import pointer
 from ..parts.reduce import fmax
 from ..target import Target
 
-__all__ = ["LOWEST", "CombineConfig", "Parts", "add_parts", "choose_parts", "combine_kernel"]
+__all__ = ["CombineConfig", "Parts", "add_parts", "choose_parts", "combine_kernel"]
 
-LOWEST = -1e30  # finite stand-in for the maximum of nothing: exp2(-inf - LOWEST) is 0, not NaN
 MOST_PARTS = 256
 EVEN = 0.95  # share of the compute units' time that is worth no further parts
 UNROLL = 8  # parts whose loads are under way together

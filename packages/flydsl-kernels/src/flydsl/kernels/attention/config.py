@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,8 @@ from .operand import CHUNK
 from .tiles import Tile, copy_blocks, tiles_of
 
 __all__ = [
-    "ARCHS", "CHUNK", "LARGEST", "STATISTICS", "STEP", "AttentionConfig", "BackwardConfig", "Matrix", "choose",
-    "choose_backward", "is_short", "matrix_of", "supported",
+    "ARCHS", "CHUNK", "LARGEST", "STATISTICS", "STEP", "AttentionConfig", "BackwardConfig", "ForwardConfig", "Matrix",
+    "choose", "choose_backward", "is_short", "matrix_of", "supported",
 ]
 
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
@@ -25,6 +26,9 @@ LARGEST = 256  # head dimension
 STEP = 32  # of head dimensions that kernels have; others are padded
 HALF = 512  # registers of a lane of gfx1250 where two waves share a SIMD
 STATISTICS = 2  # of a row of queries that gradients of keys take
+RUN = 4  # rows that follow each other in an accumulator
+
+Order = tuple[tuple[int, ...], tuple[int, ...]] | None  # of a mode of a product, as a layout (shape, stride)
 
 
 @dataclass(frozen=True)
@@ -34,24 +38,22 @@ class Matrix:
     Attributes:
         m: rows of queries, and keys or columns of V, that one takes.
         k: depth.
-        chunks: of columns of the first product, as a layout (shape, stride): 128 bits of a row feed two instructions.
-            None: one.
-        order: of the keys of the second product, as a layout (shape, stride): the accumulator of the first then is its
-            operand. None: as they come.
         turned: V is read from LDS across its rows (gfx950, gfx1250); elsewhere it is turned on its way to LDS.
     """
 
     m: int
     k: int
-    chunks: tuple[tuple[int, ...], tuple[int, ...]] | None = None
-    order: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     turned: bool = False
+
+    def run(self, lanes: int) -> int:
+        """Elements along its depth that follow each other in an operand of one of so many lanes."""
+        return min(CHUNK, self.m * self.k // lanes)
 
 
 _MATRIX = {
-    "gfx90a": Matrix(32, 8, chunks=((4, 2, 2), (1, 8, 4))),
-    "gfx942": Matrix(32, 8, chunks=((4, 2, 2), (1, 8, 4))),
-    "gfx950": Matrix(32, 16, order=((4, 2, 2), (1, 8, 4)), turned=True),
+    "gfx90a": Matrix(32, 8),
+    "gfx942": Matrix(32, 8),
+    "gfx950": Matrix(32, 16, turned=True),
     "gfx120": Matrix(16, 16),
     "gfx1250": Matrix(16, 32, turned=True),
 }
@@ -67,50 +69,175 @@ def matrix_of(target: Target) -> Matrix:
     return _MATRIX[target.arch]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AttentionConfig(KernelConfig):
-    """A forward kernel.
+    """What kernels of attention have in common: S^T = K Q^T becomes weights, and these O^T = V^T P^T, tile by tile.
 
     Attributes:
-        dtype: of both products and the output, ``"f16"`` or ``"bf16"``.
-        stored: of q, k and v: `dtype`, or ``"fp8"`` with a factor for each.
-        d, dv: columns of q and k, and of v: multiples of 32.
+        dtype: of both products, ``"f16"`` or ``"bf16"``.
+        stored: of keys and values in memory: `dtype`, or ``"fp8"``.
         group: query heads that share a head of k and v.
-        left, right: whether keys far before or behind a query are hidden. Causal attention has a right bound of 0.
-        softcap, alibi, sink: whether there is one.
-        bias: dtype of an addend of the scores, or "".
-        packed: sequences of several lengths in one tensor, given by `cu_seqlens`.
-        lengths: keys of each sequence are given.
+        left: whether keys far before a query are hidden.
+        softcap, sink: whether there is one.
         page: rows of a page of paged keys and values, or 0.
         split: keys are divided among workgroups, whose results are added.
-        positive: the scale is positive, so that the largest product is the largest score.
         keys: rows of k and v of a tile.
         waves: of a workgroup.
         blocks: rows of queries of a wave, in those of an instruction.
         sharing: waves that share rows: each has all of their scores and its share of the columns of sums, where whole
-            sums have no room in its registers.
+            sums have no room in its registers; or has tokens of its own.
     """
 
     dtype: str
-    d: int
-    dv: int
-    group: int = 1
     stored: str = ""
+    group: int = 1
     left: bool = False
-    right: bool = False
     softcap: bool = False
-    alibi: bool = False
     sink: bool = False
-    bias: str = ""
-    packed: bool = False
-    lengths: bool = False
     page: int = 0
     split: bool = False
-    positive: bool = True
     keys: int = 64
     waves: int = 4
     blocks: int = 1
     sharing: int = 1
+
+    @property
+    def element(self) -> Any:
+        """Of both products."""
+        return FLOATS[self.dtype]
+
+    @property
+    def stored_element(self) -> Any:
+        """Of keys and values in memory."""
+        return self.target.fp8 if self.stored == "fp8" else self.element
+
+    @property
+    def matrix(self) -> Matrix:
+        return matrix_of(self.target)
+
+    @property
+    def threads(self) -> int:
+        return self.waves * self.target.wave
+
+    @property
+    def hints(self) -> dict[str, Any]:
+        """For the compiler."""
+        return {}
+
+    @property
+    def wave_rows(self) -> int:
+        """Queries of a wave."""
+        return self.matrix.m * self.blocks
+
+    @property
+    def plain(self) -> bool:
+        """Whether scores are products times a positive scale, so that both are one multiply-add."""
+        return False
+
+    @property
+    def converts(self) -> bool:
+        """Whether an instruction rounds two numbers to the type of the products."""
+        return self.dtype == "f16" or self.target.mx
+
+    @property
+    def values(self) -> int:
+        """Scores of a tile that a lane has."""
+        return self.keys * self.wave_rows // self.target.wave
+
+    @property
+    def early(self) -> int:
+        """Of them, those that are weighed beside the product with the values of the tile before."""
+        return self.values // 2
+
+    @property
+    def together(self) -> int:
+        """Of them, those that become probabilities together. Which quarters of the registers are meant is said by an
+        instruction of gfx1250, of which one is enough for several of a kind that follow each other."""
+        return math.gcd(8, self.early, self.values // self.blocks) if self.target.arch == "gfx1250" else 2
+
+    @property
+    def most(self) -> float:
+        """That a lane's probabilities of a tile may sum up to before scores are taken relative to another maximum."""
+        return 1024.0
+
+    @property
+    def key_chunk(self) -> int:
+        """Consecutive columns of a key that a lane reads at once: operands of as many instructions as take them."""
+        return CHUNK
+
+    @property
+    def orders(self) -> tuple[tuple[Order, Order, Order], ...]:
+        """Of rows, columns and depth of both products, as layouts (shape, stride); None: as they come.
+
+        The depth of the first lets a lane's chunk of a row be its operands; that of the second (gfx950) lets the
+        accumulator of the first be, lane by lane, its operand.
+        """
+        chunk, run, apart = self.key_chunk, self.matrix.run(self.target.wave), self.target.wave // self.matrix.m
+        chunks = None if chunk == run else ((run, apart, chunk // run), (1, chunk, run))
+        pairs = self.target.matrix == "mfma" and run > RUN
+        keys = ((RUN, run // RUN, apart), (1, RUN * apart, RUN)) if pairs else None
+        return (None, None, chunks), (None, None, keys)
+
+    def tiled_mma(self, second: bool, waves: int = 0) -> Any:
+        """Of S^T = K Q^T, or of O^T = V^T P^T: waves along the rows of Q, and in the second along shares of columns.
+
+        The first is that of the threads that have rows of their own. With `waves`, one of so many.
+        """
+        m, along = self.matrix, waves or self.waves // self.sharing
+        make = fx.rocdl.MFMA if self.target.matrix == "mfma" else fx.rocdl.WMMA
+        atom = fx.make_mma_atom(make(m.m, m.m, m.k, self.element))
+        places = fx.make_layout((self.sharing if second and not waves else 1, along, 1), (along, 1, 0))
+        orders = self.orders[second]
+        tile = fx.make_tile(*(order and fx.make_layout(*order) for order in orders)) if any(orders) else None
+        return fx.make_tiled_mma(atom, places, tile)
+
+    def scores(self, mma: Any, thread: Any) -> tuple[Any, Any]:
+        """Fragment of the scores of a tile (keys, rows) of a wave, and of their coordinates."""
+        mine, tile = mma.get_slice(thread), (self.keys, self.wave_rows)
+        return mine.make_fragment_C(tile), mine.partition_C(fx.make_view((0, 0), fx.make_identity_layout(tile)))
+
+    def turned(self, weights: Any) -> Any:
+        """What a wave has of an accumulator of the first product, as operand B of the second."""
+        return fx.convert_layout(weights, self.tiled_mma(True, 1).thread_values("B", (self.wave_rows, self.keys)),
+                                 modes=(1, 0), thread_values=self.tiled_mma(False, 1).thread_values(
+                                     "C", (self.keys, self.wave_rows)))
+
+    def read_across(self) -> Any:
+        """Copy atom of operand A of the second product."""
+        if self.target.arch == "gfx950":
+            return fx.make_copy_atom(fx.rocdl.cdna4.LDSReadTrans(16, 64), self.element)
+        return fx.make_copy_atom(fx.UniversalCopy64b() if self.target.wave == 64 else fx.UniversalCopy128b(),
+                                 self.element)
+
+    @property
+    def copy_across(self) -> Callable[..., Any]:
+        """``copy(atom, source, target)`` of a part of it."""
+        return copy_blocks if self.target.arch == "gfx1250" else fx.copy
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForwardConfig(AttentionConfig):
+    """A forward kernel.
+
+    Attributes:
+        stored: of q, too; fp8 has a factor for each.
+        d, dv: columns of q and k, and of v: multiples of 32.
+        right: whether keys far behind a query are hidden. Causal attention has a right bound of 0.
+        alibi: whether there are slopes.
+        bias: dtype of an addend of the scores, or "".
+        packed: sequences of several lengths in one tensor, given by `cu_seqlens`.
+        lengths: keys of each sequence are given.
+        positive: the scale is positive, so that the largest product is the largest score.
+    """
+
+    d: int
+    dv: int
+    right: bool = False
+    alibi: bool = False
+    bias: str = ""
+    packed: bool = False
+    lengths: bool = False
+    positive: bool = True
 
     @property
     def direct(self) -> Any:
@@ -146,28 +273,6 @@ class AttentionConfig(KernelConfig):
         return self.target.arch == "gfx1250" and self.blocks > 1
 
     @property
-    def converts(self) -> bool:
-        """Whether an instruction rounds two numbers to the type of the products."""
-        return self.dtype == "f16" or self.target.mx
-
-    @property
-    def element(self) -> Any:
-        return FLOATS[self.dtype]
-
-    @property
-    def stored_element(self) -> Any:
-        """Of q, k and v in memory."""
-        return self.target.fp8 if self.stored == "fp8" else self.element
-
-    @property
-    def matrix(self) -> Matrix:
-        return matrix_of(self.target)
-
-    @property
-    def threads(self) -> int:
-        return self.waves * self.target.wave
-
-    @property
     def row_threads(self) -> int:
         """Threads that have rows of their own; those of other shares of the columns have the same again."""
         return self.threads // self.sharing
@@ -179,16 +284,12 @@ class AttentionConfig(KernelConfig):
     @property
     def rows(self) -> int:
         """Queries of a workgroup."""
-        return self.waves // self.sharing * self.matrix.m * self.blocks
+        return self.waves // self.sharing * self.wave_rows
 
     @property
     def plain(self) -> bool:
         """Scores are products times the scale, so that both are one multiply-add."""
         return self.positive and not (self.softcap or self.alibi or self.bias)
-
-    @property
-    def masked(self) -> bool:
-        return self.left or self.right
 
     @property
     def tiles(self) -> tuple[tuple[Tile, ...], ...]:
@@ -200,22 +301,6 @@ class AttentionConfig(KernelConfig):
     @property
     def lds_bytes(self) -> int:
         return 2 * self.stages * sum(tile.size for tiles in self.tiles for tile in tiles)
-
-    @property
-    def values(self) -> int:
-        """Scores of a tile that a lane has."""
-        return self.keys * self.rows // self.row_threads
-
-    @property
-    def early(self) -> int:
-        """Of them, those that are weighed beside the product with the values of the tile before."""
-        return self.values // 2
-
-    @property
-    def together(self) -> int:
-        """Of them, those that become probabilities together. Which quarters of the registers are meant is said by an
-        instruction of gfx1250, of which one is enough for several of a kind that follow each other."""
-        return 8 if self.target.arch == "gfx1250" else 2
 
     @property
     def delay(self) -> int:
@@ -230,37 +315,7 @@ class AttentionConfig(KernelConfig):
         two = self.blocks > 1 or (self.target.arch == "gfx1250" if large else self.target.wave == 64)
         return {"rocdl.waves_per_eu": 1 if self.alone else 2} if two else {}
 
-    def tiled_mma(self, second: bool, waves: int = 0) -> Any:
-        """Of S^T = K Q^T, or of O^T = V^T P^T: waves along the rows of Q, and in the second along shares of columns.
-
-        The first is that of `row_threads`. With `waves`, one of so many.
-        """
-        m, along = self.matrix, waves or self.waves // self.sharing
-        make = fx.rocdl.MFMA if self.target.matrix == "mfma" else fx.rocdl.WMMA
-        atom = fx.make_mma_atom(make(m.m, m.m, m.k, self.element))
-        places = fx.make_layout((self.sharing if second and not waves else 1, along, 1), (along, 1, 0))
-        order = m.order if second else m.chunks
-        return fx.make_tiled_mma(atom, places, fx.make_tile(None, None, fx.make_layout(*order)) if order else None)
-
-    def turned(self, weights: Any) -> Any:
-        """What a wave has of an accumulator of the first product, as operand B of the second."""
-        rows = self.matrix.m * self.blocks
-        return fx.convert_layout(weights, self.tiled_mma(True, 1).thread_values("B", (rows, self.keys)), modes=(1, 0),
-                                 thread_values=self.tiled_mma(False, 1).thread_values("C", (self.keys, rows)))
-
-    def read_across(self) -> Any:
-        """Copy atom of operand A of the second product."""
-        if self.target.arch == "gfx950":
-            return fx.make_copy_atom(fx.rocdl.cdna4.LDSReadTrans(16, 64), self.element)
-        return fx.make_copy_atom(fx.UniversalCopy64b() if self.target.wave == 64 else fx.UniversalCopy128b(),
-                                 self.element)
-
-    @property
-    def copy_across(self) -> Callable[..., Any]:
-        """``copy(atom, source, target)`` of a part of it."""
-        return copy_blocks if self.target.arch == "gfx1250" else fx.copy
-
-    def checked(self, where: str) -> AttentionConfig:
+    def checked(self, where: str) -> ForwardConfig:
         """The same, if there is such a kernel."""
         supported(self.target, where)
         for name, n in (("k", self.d), ("v", self.dv)):
@@ -269,8 +324,8 @@ class AttentionConfig(KernelConfig):
         return self.fitting(where)
 
 
-@dataclass(frozen=True)
-class BackwardConfig(AttentionConfig):
+@dataclass(frozen=True, kw_only=True)
+class BackwardConfig(ForwardConfig):
     """A backward kernel: `keys` are the rows of a tile that passes by, of k and v or (`by_keys`) of q and dout.
 
     Attributes:
@@ -347,7 +402,7 @@ def is_short(target: Target, rows: int) -> bool:
     return target.wave == 32 and rows <= 128
 
 
-def choose(target: Target, short: bool = False, **options: Any) -> AttentionConfig:
+def choose(target: Target, short: bool = False, **options: Any) -> ForwardConfig:
     """The configuration with the tile for an architecture.
 
     Args:
@@ -367,4 +422,4 @@ def choose(target: Target, short: bool = False, **options: Any) -> AttentionConf
     if target.arch == "gfx120" and d > (128 if short else 64):
         # More threads have less of a passing tile each. Beside queries, sums of all columns have no room beyond 192.
         tile.update(waves=16, sharing=2 if d > 192 else 1)
-    return AttentionConfig(**{**tile, **options}, target=target)
+    return ForwardConfig(**{**tile, **options}, target=target)

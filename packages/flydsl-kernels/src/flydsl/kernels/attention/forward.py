@@ -176,7 +176,7 @@ def build_attention_forward(d: int, dv: int, dtype: str = "bf16", *, target: Tar
     head, `lines` in all): its columns, and a logarithm.
 
     Args:
-        d, dv, dtype, options: of :class:`AttentionConfig`, and `short` of :func:`choose`.
+        d, dv, dtype, options: of :class:`ForwardConfig`, and `short` of :func:`choose`.
 
     Raises:
         ValueError: there is no such kernel on the target.

@@ -6,6 +6,7 @@ Scores are transposed, (keys, rows): a lane has a column or several, so the maxi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,11 +15,11 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.indices import any_lane, rarely
-from ..parts.mathx import exp2, tanh
+from ..parts.mathx import LOWEST, exp2, tanh
 from .config import AttentionConfig
 from .weave import Work
 
-__all__ = ["LOWEST", "Band", "Logits", "Softmax", "lanes_of", "place", "total_of"]
+__all__ = ["Band", "Logits", "Softmax", "lanes_of", "place", "total_of"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Band:
     Attributes:
         row: first row of the workgroup; `rows`: how many it has.
         low, high: run-time bounds, or None.
+        query: the row of the band that one of the workgroup is, where these are the same for several heads.
     """
 
     row: Any
@@ -35,6 +37,7 @@ class Band:
     keys: Any
     low: Any
     high: Any
+    query: Callable[[Any], Any] = lambda row: row
 
     def tiles(self, size: int) -> tuple[Any, Any]:
         """First tile of `size` keys that a row sees, and the one after the last."""
@@ -56,7 +59,7 @@ class Band:
 
     def sees(self, row: Any, key: Any) -> Any:
         """Whether a row (counted from the first of the workgroup) sees a key."""
-        seen = key < self.keys
+        seen, row = key < self.keys, self.query(row)
         if self.high is not None:
             seen = seen & (key - row <= self.row + self.high)
         if self.low is not None:
@@ -69,7 +72,7 @@ class Logits:
     """What makes products scores: scale, soft cap, bias, ALiBi, in this order, and the band.
 
     Attributes:
-        scale: of products; `cap`: soft cap.
+        scale: of products; `cap`: soft cap, or None.
         bias: Buffer whose first element is that of row 0 and key 0, or None; `bias_row`: elements of a row.
         slope: of ALiBi; `shift`: the key at the place of row 0.
         by_keys: what the band calls rows are keys, and the other way round.
@@ -88,12 +91,12 @@ class Logits:
     def score(self, product: Any, row: Any, key: Any) -> tuple[Any, Any]:
         """The score of a row and a key, both as numbers in their sequences; and its derivative by product * scale."""
         score, slope = product * self.scale, None
-        if self.config.softcap:
-            part = tanh(score / self.cap)
-            score, slope = self.cap * part, 1.0 - part * part
-        if self.config.bias:
+        if self.cap is not None:
+            part = tanh(product * (self.scale / self.cap))
+            score, slope = part * self.cap, 1.0 - part * part
+        if self.bias is not None:
             score = score + self.bias.load(row * self.bias_row + key, 1)[0].to(fx.Float32)
-        if self.config.alibi:
+        if self.slope is not None:
             score = score - self.slope * abs(row + self.shift - key).to(fx.Float32)
         return score, slope
 
@@ -105,7 +108,14 @@ class Logits:
             first: the first key (or row) of the tile.
             slopes: fragment that gets the derivatives, where there is a soft cap.
         """
-        if not self.config.plain:
+        if self.config.plain:
+            pass
+        elif self.bias is None and self.slope is None:  # all at once
+            found, slope = self.score(lanes_of(scores), None, None)
+            scores.store(found)
+            if slopes is not None:
+                slopes.store(slope)
+        else:
             values, found = scores.load(), []
             for i in range(values.numel):
                 moving, fixed = place(places, i)
@@ -135,18 +145,14 @@ def place(places: Any, i: int) -> tuple[Any, Any]:
     return key, row
 
 
-MOST = 1024.0  # that a lane's probabilities of a tile may sum up to
-LOWEST = -float.fromhex("0x1.fffffep127")  # of f32
-
-
 class Softmax:
     """Running base and sum of the rows of score tiles. Each lane has values of `blocks` rows,
     one row after the other.
 
     Scores are taken relative to a *base*, the maximum when it was last looked at. Nobody looks as long as the
-    probabilities of a tile sum up to no more than `MOST`: then none of its scores exceeds the base by much. Otherwise
-    `rebase` makes them anew, relative to the new maximum, and scales what was summed before. A row that has seen no
-    key has the lowest base there is: any other score is too large for it.
+    probabilities of a tile sum up to no more than `config.most`: then none of its scores exceeds the base by much.
+    Otherwise `rebase` makes them anew, relative to the new maximum, and scales what was summed before. A row that has
+    seen no key has the lowest base there is: any other score is too large for it.
 
     A tile is weighed in two parts, so that each runs beside another product: `begin` with what is summed before this
     tile, and `finish` with the scores of the next one. They are lists of small pieces of work, to be done in order.
@@ -168,7 +174,7 @@ class Softmax:
         lanes, rows = fx.num_warp_threads(), config.matrix.m
         self._apart = [rows << i for i in range((lanes // rows).bit_length() - 1)]  # lanes that share a row
         self._count = config.values // config.blocks  # of a row
-        self._early = config.early
+        self._early, self._most = config.early, config.most
         self.base, self.total, self.sum = (fx.make_rmem_tensor(self._blocks, fx.Float32) for _ in range(3))
         counts = None if start is None else once & (start > -math.inf)
         for row in range(self._blocks):
@@ -181,6 +187,7 @@ class Softmax:
         self._sums: list[list[Any]] = []
         self._together = config.together
         self._few: Any = None  # whether no score of the tile exceeds the base by much
+        self._factors: Any = None
 
     def _weigh(self, first: int, end: int) -> list[Work]:
         """Held scores become probabilities, some `together`: `_words` of two each, `_sums` of each row in two parts.
@@ -189,9 +196,10 @@ class Softmax:
         """
         size = self._together
         slots = size // 2 + 1  # of a kind, for pairs, and what goes with them
-        self._words, self._sums = [], [[] for _ in range(self._blocks)]
 
         def exponents(i: int, values: list[Any]) -> None:
+            if i == first:
+                self._words, self._sums = [], [[] for _ in range(self._blocks)]
             if i == first or i % self._count == 0:
                 self._shift = self._shift_of(i // self._count)
             held = lanes_of(self.held)
@@ -202,7 +210,8 @@ class Softmax:
             values[j] = exp2(values[j])
 
         def round_(values: list[Any]) -> None:
-            self._words += [packed(pair, self.weights.dtype, self._converts) for pair in _pairs(values)]
+            for pair in _pairs(values):
+                self._words.append(self._packed(pair, len(self._words) * 2 + first))
 
         def add(i: int, values: list[Any]) -> None:
             sums = self._sums[i // self._count]
@@ -239,8 +248,20 @@ class Softmax:
             parts.append(sum(sums[1:], sums[0]) if sums else [fx.Float32(0.0)] * 2)
         return _made(fx.Vector.from_elements([part[i] for part in parts for i in range(2)], fx.Float32))
 
-    def begin(self) -> list[Work]:
-        """Hold the scores; the first of them become probabilities."""
+    def _packed(self, pair: Any, i: int) -> Any:
+        """Probabilities i and i + 1 as weights, in one register."""
+        if self._factors is not None:
+            pair = pair * self._factors.shuffle(self._factors, [i, i + 1])
+        return packed(pair, self.weights.dtype, self._converts)
+
+    def begin(self, factors: Any = None) -> list[Work]:
+        """Hold the scores; the first of them become probabilities.
+
+        Args:
+            factors: of the tile's weights, which do not count where these are summed; or None.
+        """
+        self._factors = factors
+
         def keep() -> None:
             self._part.store(self._parts())
             self._begun.store(fx.Vector.from_elements([fx.rocdl.computed_here(w) for w in self._words], fx.Int32))
@@ -265,7 +286,7 @@ class Softmax:
 
         def judge() -> None:
             # No sum is negative, so none is large if all together are not.
-            self._few = sum((self.sum[row] for row in range(1, self._blocks)), self.sum[0]) <= MOST
+            self._few = sum((self.sum[row] for row in range(1, self._blocks)), self.sum[0]) <= self._most
 
         def settle() -> None:
             _settle(self._few, sums, self.rebase)
@@ -288,7 +309,7 @@ class Softmax:
             first = row * self._count
             values = held.shuffle(held, list(range(first, first + self._count)))
             with fx.fastmath("nnan"):
-                large = self._of_row((self.sum[row] <= MOST).select(fx.Float32(0.0), fx.Float32(1.0))) > 0.0
+                large = self._of_row((self.sum[row] <= self._most).select(fx.Float32(0.0), fx.Float32(1.0))) > 0.0
                 largest = values[0]
                 for i in range(1, self._count):
                     largest = fx.maxnumf(largest, values[i])
@@ -298,7 +319,7 @@ class Softmax:
             self.base[row] = base
             values = exp2(self._exponents(values, self._shift_of(row)))
             pairs = [values.shuffle(values, [i, i + 1]) for i in range(0, self._count, 2)]
-            words += [large.select(packed(pair, self.weights.dtype, self._converts), old[first // 2 + i])
+            words += [large.select(self._packed(pair, first + 2 * i), old[first // 2 + i])
                       for i, pair in enumerate(pairs)]
             self.sum[row] = large.select(total_of(values), self.sum[row])
             decays.append(exp2((before - base) * self.factor))

@@ -8,7 +8,7 @@ import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS
 from ..parts.memory import Buffer, pointer
-from .config import AttentionConfig, BackwardConfig
+from .config import BackwardConfig, ForwardConfig
 from .scores import Band, Logits
 from .tiles import converted
 
@@ -60,7 +60,7 @@ class Sequence:
         shift: the key at the place of row 0.
     """
 
-    def __init__(self, batch: Any, sizes: Any, config: AttentionConfig, starts_q: Any, starts_k: Any,
+    def __init__(self, batch: Any, sizes: Any, config: ForwardConfig, starts_q: Any, starts_k: Any,
                  lengths: Any) -> None:
         self.batch, self.rows, self.keys, self.row, self.key = batch, sizes.rows, sizes.keys, None, None
         if starts_q is not None:
@@ -97,7 +97,7 @@ def head_matrix(data: Any, element: Any, start: Any, rows: Any, columns: int, st
     return fx.rocdl.make_buffer_tensor(view, num_records_bytes=extent.to(fx.Int64) * (element.width // 8))
 
 
-def held_rows(head: Any, columns: int, block: Any, mma: Any, thread: Any, config: AttentionConfig) -> Any:
+def held_rows(head: Any, columns: int, block: Any, mma: Any, thread: Any, config: ForwardConfig) -> Any:
     """Block number `block` of the rows of a head's matrix in registers, as operand B of a tiled product for a thread
     of it, in the type of the products."""
     stored, shape = config.stored_element, (config.rows, columns)
@@ -109,7 +109,7 @@ def held_rows(head: Any, columns: int, block: Any, mma: Any, thread: Any, config
     return held
 
 
-def logits_of(config: AttentionConfig, sizes: Any, here: Sequence, head: Any, block: Any, bias: Any, slopes: Any,
+def logits_of(config: ForwardConfig, sizes: Any, here: Sequence, head: Any, block: Any, bias: Any, slopes: Any,
               scale: Any) -> Logits:
     """What a workgroup makes of products, for block number `block` of a head's rows (or keys)."""
     by_keys = isinstance(config, BackwardConfig) and config.by_keys
@@ -125,7 +125,8 @@ def logits_of(config: AttentionConfig, sizes: Any, here: Sequence, head: Any, bl
     if config.alibi:
         slope = slopes[here.batch * sizes.slope_batch + head]
     band = Band(block * config.rows, config.rows, count, low, high)
-    return Logits(config, band, scale, sizes.cap, addend, sizes.bias_row, slope, here.shift, by_keys)
+    cap = sizes.cap if config.softcap else None
+    return Logits(config, band, scale, cap, addend, sizes.bias_row, slope, here.shift, by_keys)
 
 
 def store_head(out: Any, element: Any, mma: Any, tid: Any, columns: int, block: Any, size: int,

@@ -15,7 +15,7 @@ HEADS, GROUP = 16, 4  # of q in a search, and of them those that share keys
 
 
 def found_tile(target: Target, dtype: str, causal: bool, rows: int, columns: int, keys: int) -> dict[str, Any]:
-    """Fields of :class:`~.config.AttentionConfig` for queries and keys of a sequence, whose heads have so many columns;
+    """Fields of :class:`~.config.ForwardConfig` for queries and keys of a sequence, whose heads have so many columns;
     none where nothing was found."""
     return known("attention_fwd", target, dtype + " causal" * causal, rows, columns, keys) or {}
 

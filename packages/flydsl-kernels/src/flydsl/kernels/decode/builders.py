@@ -8,13 +8,41 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..attention.combine import CombineConfig, combine_kernel
+from ..cache.pages import context_of
 from ..target import Target, builder
-from .config import paged_config
-from .kernel import Sizes, paged_kernel
-from .mla_config import RANK, mla_config
-from .mla_kernel import mla_kernel
+from .config import DecodeConfig, paged_config
+from .kernel import Share, Sizes, attend_pages
+from .merge import Place, Results
+from .mla_config import MlaConfig, mla_config
+from .mla_kernel import attend_latents
 
 __all__ = ["build_combine_module", "build_mla_decode_module", "build_paged_attention_module"]
+
+
+@flyc.kernel
+def decode_kernel(tensors, sizes, config: fx.Constexpr):
+    """Workgroup (key head x row block, sequence, part)."""
+    which, sequence, part = fx.block_idx
+    head, block = which // config.row_blocks, which % config.row_blocks
+    table, context = context_of(tensors, sequence, sizes, config.page, config.lists)
+    oldest = fx.max(context - config.queries - sizes.reach, 0) if config.left else 0
+    share = Share.of(table, context, config.step, part, sizes.parts, oldest)
+    place = Place.of(config, head, block, sequence, sizes.heads, part, sizes.parts)
+    attend = attend_latents if isinstance(config, MlaConfig) else attend_pages
+    attend(tensors, sizes, config, share, Results(tensors, place, config.split))
+
+
+def _launch(tensors: dict[str, Any], sizes: Any, config: DecodeConfig, batch: Any, stream: Any, combined: bool) -> None:
+    """Attention, and the sum of its parts if they are `combined`."""
+    launch: Any = decode_kernel(tensors, sizes, config, value_attrs=config.hints)
+    launch.launch(grid=(sizes.heads // config.group * config.row_blocks, batch, sizes.parts), block=config.threads,
+                  stream=stream)
+    if combined:
+        combine = CombineConfig(config.dim, config.out, config.sink, config.parts_dtype, target=config.target)
+        parts, lse = tensors["parts"], tensors["lse"]
+        launch = combine_kernel(parts, lse, tensors.get("sink", lse), tensors["out"], lse, sizes.heads,
+                                fx.Int32(config.queries), sizes.parts, combine)
+        launch.launch(grid=batch * config.queries * sizes.heads, block=combine.threads, stream=stream)
 
 
 @builder
@@ -56,7 +84,6 @@ def build_paged_attention_module(dim: int, group: int, queries: int = 1, dtype: 
                           window=window, softcap=softcap, sink=sink, key_scales=key_scales,
                           value_scales=value_scales, split=split, key_unit=key_unit, value_unit=value_unit,
                           lists=lists, parts_dtype=parts_dtype)
-    combine = CombineConfig(dim, out, sink, parts_dtype, target=target)
 
     @flyc.jit
     def paged_attention(Q, K, V, Table, Lengths, Sink, KScale, VScale, Starts, Out, Parts, Lse,  # noqa: N803
@@ -64,11 +91,7 @@ def build_paged_attention_module(dim: int, group: int, queries: int = 1, dtype: 
         target.require_traced()
         tensors = {"q": Q, "k_cache": K, "v_cache": V, "table": Table, "lengths": Lengths, "starts": Starts,
                    "sink": Sink, "k_scale": KScale, "v_scale": VScale, "out": Out, "parts": Parts, "lse": Lse}
-        paged_kernel(tensors, sizes, config).launch(
-            grid=(sizes.heads // group * config.row_blocks, batch, sizes.parts), block=config.threads, stream=stream)
-        if fx.const_expr(split and combined):
-            combine_kernel(Parts, Lse, Sink, Out, Lse, sizes.heads, fx.Int32(queries), sizes.parts, combine).launch(
-                grid=batch * queries * sizes.heads, block=combine.threads, stream=stream)
+        _launch(tensors, sizes, config, batch, stream, split and combined)
 
     return paged_attention
 
@@ -112,7 +135,6 @@ def build_mla_decode_module(heads: int, queries: int = 1, query: str = "bf16", c
     """
     config = mla_config("build_mla_decode_module", target, heads, queries, query, cache, out, page,
                         q_scaled=q_scaled, kv_scaled=kv_scaled, split=split)
-    combine = CombineConfig(RANK, out, False, target=target)
 
     @flyc.jit
     def mla_decode(Q, Cache, Table, Lengths, QScale, KvScale, Out, Parts, Lse, batch: fx.Int32,  # noqa: N803
@@ -120,10 +142,6 @@ def build_mla_decode_module(heads: int, queries: int = 1, query: str = "bf16", c
         target.require_traced()
         tensors = {"q": Q, "cache": Cache, "table": Table, "lengths": Lengths, "q_scale": QScale,
                    "kv_scale": KvScale, "out": Out, "parts": Parts, "lse": Lse}
-        mla_kernel(tensors, sizes, config, value_attrs=config.hints).launch(
-            grid=(config.row_blocks, batch, sizes.parts), block=config.threads, stream=stream)
-        if fx.const_expr(split):
-            combine_kernel(Parts, Lse, Lse, Out, Lse, fx.Int32(heads), fx.Int32(queries), sizes.parts, combine).launch(
-                grid=batch * (queries * heads), block=combine.threads, stream=stream)
+        _launch(tensors, sizes, config, batch, stream, split)
 
     return mla_decode

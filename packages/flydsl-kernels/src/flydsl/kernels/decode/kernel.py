@@ -21,15 +21,17 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..cache.pages import ColumnPages, PageNumbers, Pages, context_of
+from ..attention.scores import Logits, Softmax, lanes_of
+from ..attention.weave import do
+from ..cache.pages import ColumnPages, PageNumbers, Pages
 from ..parts.index import div, mod
+from ..parts.mathx import LOG2E
 from ..parts.memory import pointer
 from .config import BLOCK, PagedConfig
-from .merge import Place, Results, merge_waves
+from .merge import merge_waves
 from .operands import WORD, ColumnValues, Operand, Values
-from .softmax import Softmax, flat, hide, logits
 
-__all__ = ["Share", "Sizes", "Strides", "attend", "paged_kernel", "sizes_of"]
+__all__ = ["Share", "Sizes", "Strides", "attend_pages", "sizes_of"]
 
 
 class Scales:
@@ -53,14 +55,14 @@ class Scales:
     def of_head(self) -> Any:
         return self.head if self.kind in ("tensor", "head") else fx.Float32(1.0)
 
-    def times(self, values: Any, first: Any) -> Any:
-        """Scores or weights of a tile that begins with token `first`, times the scales of their tokens."""
+    def of_tokens(self, first: Any) -> Any:
+        """Those of the tokens of a lane's scores in a tile that begins with token `first`, or None."""
         if self.kind != "token":
-            return values
-        held, blocks = self.config.value_rows, self.config.blocks
+            return None
+        held, blocks = self.config.value_rows, self.config.keys // BLOCK
         start = self.tokens.block(first)
         factors = [start(n, self.key + r).load() for n in range(blocks) for r in range(held)]
-        return values * fx.Vector.from_elements(factors * self.config.tiles, fx.Float32)
+        return fx.Vector.from_elements(factors * self.config.blocks, fx.Float32)
 
 
 @fx.struct
@@ -129,7 +131,7 @@ class Share:
 
 def caches(tensors: dict[str, Any], sizes: Any, config: PagedConfig, share: Share, head: Any) -> tuple[Pages, Pages]:
     """Keys and values of a head."""
-    each = WORD // config.cache_element.width
+    each = WORD // config.stored_element.width
     found = []
     for name, size, unit in (("k_cache", sizes.keys, 0), ("v_cache", sizes.values, config.value_unit)):
         given = (pointer(tensors[name], fx.Int32) + fx.Int64(head) * div(size.head, each), share.table, config.page,
@@ -139,26 +141,30 @@ def caches(tensors: dict[str, Any], sizes: Any, config: PagedConfig, share: Shar
 
 
 @flyc.jit
-def attend(tensors, sizes, config, share, results, wave, lane):
+def attend_pages(tensors, sizes, config, share, results):
     """The work of a workgroup: its share of a context, for the rows of the place of its results."""
-    place, rows = results.place, config.tiles * BLOCK
-    first, second = config.products(config.dim)
-    step = config.waves * config.tokens
-    start = share.begin + wave * config.tokens
+    lane, wave = fx.thread_idx.x % config.target.wave, fx.wave_index()
+    place, rows = results.place, config.wave_rows
+    first, second = config.tiled_mma(False, 1), config.tiled_mma(True, 1)
+    step = config.step
+    start = share.begin + wave * config.keys
     keys, values = caches(tensors, sizes, config, share, place.head)
     q = Operand(config, first, "B", config.element, rows, config.dim, lane)
-    k = Operand(config, first, "A", config.cache_element, config.tokens, config.dim, lane)
-    v = (ColumnValues(config, second, config.cache_element, config.dim, lane, sizes.values.token) if config.value_unit
-         else Values(config, second, config.cache_element, config.dim, lane))
+    k = Operand(config, first, "A", config.stored_element, config.keys, config.dim, lane)
+    v = (ColumnValues(config, second, config.stored_element, config.dim, lane, sizes.values.token) if config.value_unit
+         else Values(config, second, config.stored_element, config.dim, lane))
     k_scales, v_scales = [
         Scales(config, kind, tensors[name], keys, sizes.heads // config.group, place.head, v.row)
         for kind, name in ((config.key_scales, "k_scale"), (config.value_scales, "v_scale"))]
-    scale = sizes.scale * k_scales.of_head
-    softmax = Softmax(config, first, second, rows, lane)
-    scores, sums = softmax.scores, second.get_slice(lane).make_fragment_C((config.dim, rows))
+    scores, places = config.scores(first, lane)
+    weights, sums = fx.make_fragment_like(scores, config.element), second.get_slice(lane).make_fragment_C(
+        (config.dim, rows))
+    softmax = Softmax(config, scores, weights, fx.Float32(LOG2E))
+    logits = Logits(config, place.band(share.context, sizes.reach), sizes.scale * k_scales.of_head,
+                    sizes.softcap if config.softcap else None)
     sums.fill(0.0)
     queries, row_words = pointer(tensors["q"], fx.Int32), config.dim * config.element.width // WORD
-    last_row = config.rows - 1 - place.first
+    last_row = config.head_rows - 1 - place.first
 
     def feature(column):
         return div(column, config.key_unit) * sizes.keys.unit + mod(column, config.key_unit)
@@ -178,35 +184,23 @@ def attend(tensors, sizes, config, share, results, wave, lane):
             now = start + tile * step
             if fx.const_expr(not config.ahead):
                 load_keys(now)
+            of_keys, of_values = k_scales.of_tokens(now), v_scales.of_tokens(now) if config.ahead else None
             scores.fill(0.0)
             fx.gemm(first, scores, k.ready(), q.ready(), scores)
             if fx.const_expr(config.ahead):
                 load_keys(now + step)
             else:
                 v.load(values.block(now))
-            scores.store(logits(k_scales.times(flat(scores), now), scale, sizes.softcap, config))
-            hide(scores, softmax.places, now, place, share.context, sizes.reach)
-            sums.store(sums.load() * fx.broadcast_to(softmax.update(), sums))
-            weights = softmax.weights(v_scales.times(flat(scores), now))
+            if fx.const_expr(of_keys is not None):
+                scores.store(lanes_of(scores) * of_keys)
+            logits.apply(scores, places, now)
+            if fx.const_expr(not config.ahead):
+                of_values = v_scales.of_tokens(now)
+            do([*softmax.begin(of_values), *softmax.finish(sums)])
             if fx.const_expr(config.value_unit > 0):
                 v.clear(now, share.end)
-            fx.gemm(second, sums, v.ready(), weights, sums)
+            fx.gemm(second, sums, v.ready(), config.turned(weights), sums)
             if fx.const_expr(config.ahead):
                 v.load(values.block(now + step))
 
-    merge_waves(results, tensors, sums.load() * v_scales.of_head, softmax.largest.load(), softmax.total.load(),
-                lane, wave)
-
-
-@flyc.kernel
-def paged_kernel(tensors, sizes, config: fx.Constexpr):
-    """Workgroup (key head x row block, sequence, part)."""
-    lane, wave = fx.thread_idx.x % config.target.wave, fx.wave_index()
-    which, sequence, part = fx.block_idx
-    head, rows = which // config.row_blocks, config.tiles * BLOCK
-    place = Place(config, which % config.row_blocks * rows, sequence, head, sizes.heads, part, sizes.parts)
-
-    table, context = context_of(tensors, sequence, sizes, config.page, config.lists)
-    oldest = fx.max(context - config.queries - sizes.reach, 0) if config.window else 0
-    share = Share.of(table, context, config.waves * config.tokens, part, sizes.parts, oldest)
-    attend(tensors, sizes, config, share, Results(tensors, place, config.dim, config.split), wave, lane)
+    merge_waves(results, tensors, sums.load() * v_scales.of_head, softmax.result(), lane, wave)

@@ -14,29 +14,29 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..attention.combine import LOWEST
+from ..attention.scores import Band
 from ..host.dtypes import element_of
 from ..parts.index import div, mod
-from ..parts.mathx import LN2, LOG2E, exp2
+from ..parts.mathx import LN2, LOG2E, LOWEST, exp2
 from ..parts.memory import lds_read, lds_write, pointer
 from ..parts.reduce import Lds
-from .config import BLOCK, AttentionConfig, PagedConfig
+from .config import BLOCK, DecodeConfig, PagedConfig
 
 __all__ = ["Place", "Results", "merge_waves"]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the rows of a workgroup belong.
+    """Where the rows of a wave belong.
 
     Attributes:
-        first: the first of the key head's rows (tokens x heads of the group) in the workgroup.
+        first: the first of the key head's rows (tokens x heads of the group) in the wave.
         sequence, head: of the workgroup; `heads` is the number of query heads.
         part, parts: number of the share of the context, of how many.
         token: row [batch * tokens] of the sequence's first token, if not that of all sequences alike.
     """
 
-    config: AttentionConfig
+    config: DecodeConfig
     first: Any
     sequence: Any
     head: Any
@@ -44,6 +44,13 @@ class Place:
     part: Any
     parts: Any
     token: Any = None
+
+    @classmethod
+    def of(cls, config: DecodeConfig, head: Any, block: Any, sequence: Any, heads: Any, part: Any = 0, parts: Any = 1,
+           token: Any = None) -> Place:
+        """Of a wave of the workgroup that has block number `block` of the rows of a head, while tracing."""
+        group = block if config.groups == 1 else block * config.groups + fx.wave_index() // config.sharing
+        return cls(config, group * config.wave_rows, sequence, head, heads, part, parts, token)
 
     def query_head(self, row: Any) -> Any:
         """Of a row of the workgroup."""
@@ -54,7 +61,13 @@ class Place:
         return div(self.first + row, self.config.group)
 
     def exists(self, row: Any) -> Any:
-        return self.first + row < self.config.rows
+        return self.first + row < self.config.head_rows
+
+    def band(self, context: Any, reach: Any) -> Band:
+        """The tokens of a context that rows see; with a window, as far back as the reach."""
+        config, newest = self.config, context - self.config.queries  # of the first query
+        return Band(0, config.queries, context, newest - reach if config.left else None, newest,
+                    lambda row: fx.min(self.query(row), config.queries - 1))
 
     def line(self, row: Any) -> Any:
         """Row of q and of the result [batch * tokens * heads]."""
@@ -76,9 +89,9 @@ class Results:
         cut: whether the context is, as a constant or at run time.
     """
 
-    def __init__(self, tensors: dict[str, Any], place: Place, columns: int, cut: Any, partial: Place | None = None):
+    def __init__(self, tensors: dict[str, Any], place: Place, cut: Any, partial: Place | None = None):
         config = place.config
-        self.place, self.partial, self.columns, self.cut = place, partial or place, columns, cut
+        self.place, self.partial, self.columns, self.cut = place, partial or place, config.dim, cut
         self.logs = cut is not False  # whether logarithms are stored
         self.out = None if cut is True else pointer(tensors["out"], element_of(config.out))
         self.parts = pointer(tensors["parts"], element_of(config.parts_dtype)) if self.logs else None
@@ -109,20 +122,21 @@ def _store(cut, parts, part, out, whole, values):
 
 
 @flyc.jit
-def _weights(largest, total, tensors, place, lds, lane, wave):
+def _weights(found, tensors, place, lds, lane, wave):
     """For each tile of 16 rows: what this wave's sums are multiplied by, and lse of all waves (of a lane's row)."""
     config, row = place.config, mod(lane, BLOCK)
-    maxima, totals = [lds.array(fx.Float32, config.waves * config.tiles * BLOCK) for _ in range(2)]
-    for n in fx.range_constexpr(config.tiles):
+    largest, total = [base * LOG2E for base, _ in found], [total for _, total in found]
+    maxima, totals = [lds.array(fx.Float32, config.waves * config.wave_rows) for _ in range(2)]
+    for n in fx.range_constexpr(config.blocks):
         if lane < BLOCK:
-            at = (wave * config.tiles + n) * BLOCK + row
+            at = (wave * config.blocks + n) * BLOCK + row
             maxima[at] = largest[n]
             totals[at] = total[n]
     fx.barrier()
     factors = []
     logs = []
-    for n in fx.range_constexpr(config.tiles):
-        places = [(w * config.tiles + n) * BLOCK + row for w in range(config.waves)]
+    for n in fx.range_constexpr(config.blocks):
+        places = [(w * config.blocks + n) * BLOCK + row for w in range(config.waves)]
         top = fx.Float32(LOWEST)
         for at in places:
             top = fx.maxnumf(top, maxima[at])
@@ -156,19 +170,19 @@ def _columns(config: PagedConfig, values: list[Any], lane: Any) -> Iterator[tupl
 
 
 @flyc.jit
-def merge_waves(results, tensors, sums, largest, total, lane, wave):
+def merge_waves(results, tensors, sums, found, lane, wave):
     """Add the waves' sums, weighted, and store them.
 
     Args:
         results: where; tensors: ``"sink"``, one a query head.
-        sums: O^T, values of the second product's accumulators; largest, total: of each tile, of a lane's row.
+        sums: O^T, values of the second product's accumulators; found: base and total of each tile, of a lane's row.
     """
     place, lds = results.place, Lds()
     config = place.config
     unit, chunk, held = config.merge_unit, config.value_chunk, config.value_rows
-    factors, logs = _weights(largest, total, tensors, place, lds, lane, wave)
+    factors, logs = _weights(found, tensors, place, lds, lane, wave)
     if fx.const_expr(results.logs):
-        for n in fx.range_constexpr(config.tiles):
+        for n in fx.range_constexpr(config.blocks):
             row = n * BLOCK + lane
             if (wave == 0) & (lane < BLOCK) & place.exists(row):
                 results.store_log(row, logs[n])
@@ -176,7 +190,7 @@ def merge_waves(results, tensors, sums, largest, total, lane, wave):
     shared = lds.array(fx.Float32, config.waves * BLOCK * pitch)
     base = fx.get_iter(shared.view(fx.make_layout(config.waves * BLOCK * pitch, 1)))
     thread, tiles = wave * config.target.wave + lane, config.dim // BLOCK
-    for n in fx.range_constexpr(config.tiles):
+    for n in fx.range_constexpr(config.blocks):
         for part in fx.range_constexpr(tiles // unit):
             own = [sums[i + held * (part * unit + j + tiles * n)] * factors[n] for j in range(unit)
                    for i in range(held)]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import flydsl.expr as fx
 
 from ..attention.config import CHUNK, matrix_of
-from ..attention.config import AttentionConfig as Scores
 from ..host.config import require
 from ..parts.index import cdiv
 from ..target import Target
-from .config import BLOCK, CACHES, AttentionConfig, require_supported
-from .merge import Place
+from .config import BLOCK, CACHES, DecodeConfig, require_supported
 
 __all__ = ["RANK", "ROPE", "STAGES", "TURN", "MlaConfig", "mla_config"]
 
@@ -24,24 +22,15 @@ STAGES = 2  # tiles that have a place in LDS: one is on its way while another is
 
 
 @dataclass(frozen=True)
-class ScoresConfig(Scores):
-    """Scores of one wave for :class:`..attention.scores.Softmax`, in the instruction of 16 x 16."""
-
-    @property
-    def matrix(self) -> Any:
-        return replace(super().matrix, m=BLOCK)
-
-
-@dataclass(frozen=True)
 class Waves:
     """How a workgroup divides its rows: at most `groups` of waves take rows of their own, and `sharing` waves of each
-    a share of the columns; `parked` columns of queries have no room in registers; `tiles`: of 16 rows of a wave, where
+    a share of the columns; `parked` columns of queries have no room in registers; `blocks`: of 16 rows of a wave, where
     what is read from LDS would limit a wave of one."""
 
     groups: int
     sharing: int
     parked: int = 0
-    tiles: int = 1
+    blocks: int = 1
 
 
 FEW = 64  # rows that leave a workgroup waves for a second share of the columns
@@ -50,38 +39,22 @@ _OF_MANY = {"gfx90a": Waves(8, 1, 32), "gfx942": Waves(8, 1, 32), "gfx950": Wave
 _OF_FEW = {**dict.fromkeys(_OF_MANY, Waves(4, 2)), "gfx120": Waves(4, 4)}  # gfx120 has 256 registers a lane
 
 
-@dataclass(frozen=True)
-class MlaConfig(AttentionConfig):
+@dataclass(frozen=True, kw_only=True)
+class MlaConfig(DecodeConfig):
     """Attention of all heads over one latent vector a token, which is key and (its first part) value.
 
     Attributes:
         query: dtype of q, which may be ``"fp8"``.
         q_scaled, kv_scaled: whether fp8 numbers have a scale.
-        groups: of waves; each takes rows of its own.
-        sharing: waves of a group: each multiplies a share of the columns of keys, and makes one of those of results.
+        sharing: waves that share rows: each multiplies a share of the columns of keys, and makes one of those of
+            results.
         parked: columns of latent queries that wait in LDS, and all rotated ones with them, where registers are too few.
     """
 
-    query: str = "bf16"
+    query: str
     q_scaled: bool = False
     kv_scaled: bool = False
-    groups: int = 1
-    sharing: int = 2
     parked: int = 0
-
-    @property
-    def waves(self) -> int:
-        return self.groups * self.sharing
-
-    @property
-    def row_blocks(self) -> int:
-        """Workgroups that share the rows of a sequence."""
-        return cdiv(self.rows, self.groups * self.wave_rows)
-
-    def place(self, block: Any, sequence: Any, heads: Any, part: Any, parts: Any, token: Any = None) -> Place:
-        """Of a wave of a workgroup, while tracing."""
-        group = block * self.groups + fx.wave_index() // self.sharing
-        return Place(self, group * self.wave_rows, sequence, 0, heads, part, parts, token)
 
     @property
     def hints(self) -> dict[str, Any]:
@@ -106,20 +79,6 @@ class MlaConfig(AttentionConfig):
         return (0, kept), *((first, size) for first in range(kept, self.columns, size or 1))
 
     @property
-    def key_chunk(self) -> int:
-        return CHUNK
-
-    @property
-    def value_chunk(self) -> int:
-        return 1
-
-    @property
-    def scores(self) -> ScoresConfig:
-        """Of the softmax."""
-        return ScoresConfig(self.dtype, RANK + ROPE, RANK, positive=False, keys=self.tokens, waves=1, blocks=self.tiles,
-                            target=self.target)
-
-    @property
     def reads_across(self) -> bool:
         """Whether values are read from LDS across their rows; else lanes turn them."""
         return matrix_of(self.target).turned
@@ -128,15 +87,15 @@ class MlaConfig(AttentionConfig):
         """A wave's columns of a stage as (columns, tokens), while tracing; on gfx1250 in blocks of 8 x 8 as they lie,
         which the instruction turns."""
         if self.target.matrix == "mfma":
-            return fx.make_layout((self.columns, self.tokens), (1, self.pitch))
-        return fx.make_layout(((CHUNK, self.columns // CHUNK), (CHUNK, self.tokens // CHUNK)),
+            return fx.make_layout((self.columns, self.keys), (1, self.pitch))
+        return fx.make_layout(((CHUNK, self.columns // CHUNK), (CHUNK, self.keys // CHUNK)),
                               ((self.pitch, CHUNK), (1, CHUNK * self.pitch)))
 
     @property
     def direct(self) -> bool:
         """Whether tiles are copied to LDS without registers: gfx950 could, but its compiler waits for these copies
         before it reads from LDS, unless each stage has code of its own, which takes twice as long to compile."""
-        return self.target.tensor_moves and self.cache != "fp8"
+        return self.target.tensor_moves and self.stored != "fp8"
 
     @property
     def ahead(self) -> int:
@@ -146,7 +105,7 @@ class MlaConfig(AttentionConfig):
     @property
     def share(self) -> int:
         """Tokens of a tile that a wave moves to LDS."""
-        return self.tokens // self.waves
+        return self.keys // self.waves
 
     @property
     def pitch(self) -> int:
@@ -162,11 +121,11 @@ class MlaConfig(AttentionConfig):
     @property
     def exchange(self) -> int:
         """f32 of a wave in LDS: its share of the scores."""
-        return self.tokens * self.wave_rows if self.sharing > 1 else 0
+        return self.keys * self.wave_rows if self.sharing > 1 else 0
 
     @property
     def lds_bytes(self) -> int:
-        stage = self.tokens * (self.pitch + self.rotated_pitch)
+        stage = self.keys * (self.pitch + self.rotated_pitch)
         parked = self.waves * self.wave_rows * (self.parked + self.rotated_columns) if self.parked else 0
         return 2 * (STAGES * stage + parked) + 4 * self.waves * self.exchange
 
@@ -205,8 +164,8 @@ def mla_config(where: str, target: Target, heads: int, queries: int, query: str,
     rows = heads * queries
     waves = (_OF_MANY if rows > FEW else _OF_FEW)[target.arch]
     groups = waves.groups
-    while groups >= 2 * cdiv(rows, waves.tiles * BLOCK):
+    while groups >= 2 * cdiv(rows, waves.blocks * BLOCK):
         groups //= 2  # threads stay a power of two
-    return MlaConfig(heads, queries, dtype, cache, out, page, blocks=target.half_k // BLOCK, query=query,
-                     groups=groups, sharing=waves.sharing, parked=waves.parked, tiles=waves.tiles, target=target,
-                     **options).fitting(where)
+    return MlaConfig(dtype=dtype, stored=cache, group=heads, queries=queries, out=out, dim=RANK, page=page,
+                     keys=target.half_k, query=query, waves=groups * waves.sharing, sharing=waves.sharing,
+                     parked=waves.parked, blocks=waves.blocks, target=target, **options).fitting(where)

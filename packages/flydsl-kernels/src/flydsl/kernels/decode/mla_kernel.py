@@ -16,22 +16,19 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..attention.scores import Softmax
+from ..attention.scores import Logits, Softmax, lanes_of
 from ..attention.weave import Work, do, weave
-from ..cache.pages import PageNumbers, Pages, context_of
+from ..cache.pages import PageNumbers, Pages
 from ..host.dtypes import element_of
 from ..parts.index import div, mod
 from ..parts.mathx import LN2, LOG2E
 from ..parts.memory import lds_read, lds_write, pointer
 from .config import BLOCK
-from .kernel import Share
-from .merge import Results
 from .mla_config import RANK, ROPE, STAGES, MlaConfig
 from .mla_tile import LatentTile, Parked
 from .operands import WORD, Operand
-from .softmax import flat, hide
 
-__all__ = ["attend_rows", "mla_kernel"]
+__all__ = ["attend_latents"]
 
 LATE = 12  # products of the first columns before a parked operand, that of the next columns, is read
 ACCESS = 4  # f32 that a lane writes to LDS at once
@@ -50,7 +47,7 @@ class Exchange:
 
     def add(self, scores: Any) -> None:
         """The sums of all shares; one barrier."""
-        own, sharing = flat(scores), self.config.sharing
+        own, sharing = lanes_of(scores), self.config.sharing
         parts = [own.shuffle(own, list(range(i, i + ACCESS))) for i in range(0, own.numel, ACCESS)]
         for i, part in enumerate(parts):
             lds_write(self._base, self._place(self.wave, i * ACCESS), part)
@@ -68,10 +65,10 @@ class Exchange:
 @flyc.jit
 def _store(results, sums, found, factor, own, lane):
     """The rows of a wave in its `own` share of the columns, and (from the first) the logarithms of the parts."""
-    mine, values = results.place, flat(sums)
+    mine, values = results.place, lanes_of(sums)
     config = mine.config
-    for n in fx.range_constexpr(config.tiles):
-        (base, total), row, count = found[n], n * BLOCK + mod(lane, BLOCK), values.numel // config.tiles
+    for n in fx.range_constexpr(config.blocks):
+        (base, total), row, count = found[n], n * BLOCK + mod(lane, BLOCK), values.numel // config.blocks
         some = total > 0.0
         scale = some.select(factor / total, 0.0)
         if mine.exists(row):
@@ -84,35 +81,33 @@ def _store(results, sums, found, factor, own, lane):
 
 
 @flyc.jit
-def attend_rows(tensors, sizes, config, share, results):
+def attend_latents(tensors, sizes, config, share, results):
     """The work of a workgroup: its share of a context, for the rows of the place of its results."""
     mine, thread, wave = results.place, fx.thread_idx.x, fx.wave_index()
     lane, own = thread % config.target.wave, wave % config.sharing
-    first, second = config.products(BLOCK)
-    words = WORD // config.cache_element.width
+    first, second = config.tiled_mma(False, 1), config.tiled_mma(True, 1)
+    words = WORD // config.stored_element.width
     pages = Pages(pointer(tensors["cache"], fx.Int32), share.table, config.page, div(sizes.keys.page, words),
                   div(sizes.keys.token, words), 0, share.end - 1, uniform=False)
     memory = fx.SharedAllocator()
     tile = LatentTile(config, memory, pages, share.begin, lane, wave)
     exchange = Exchange(config, memory, wave, lane) if config.sharing > 1 else None
     query = element_of(config.query, config.target)
-    scores_of, sums_of = first.get_slice(lane), second.get_slice(lane)
-    rows, tile_of_scores = config.wave_rows, (config.tokens, config.wave_rows)
-    scores, sums = scores_of.make_fragment_C(tile_of_scores), sums_of.make_fragment_C((config.columns, rows))
-    weights, operand = fx.make_fragment_like(scores, config.element), sums_of.make_fragment_B((rows, config.tokens))
-    places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout(tile_of_scores)))
-    softmax = Softmax(config.scores, scores, weights, fx.Float32(LOG2E))
+    rows, (scores, places) = config.wave_rows, config.scores(first, lane)
+    weights, sums = fx.make_fragment_like(scores, config.element), second.get_slice(lane).make_fragment_C(
+        (config.columns, rows))
+    softmax = Softmax(config, scores, weights, fx.Float32(LOG2E))
     sums.fill(0.0)
     q_scale, kv_scale = [pointer(tensors[name], fx.Float32).load() if scaled else fx.Float32(1.0)
                          for name, scaled in (("q_scale", config.q_scaled), ("kv_scale", config.kv_scaled))]
-    scale = sizes.scale * q_scale * kv_scale
+    logits = Logits(config, mine.band(share.context, sizes.reach), sizes.scale * q_scale * kv_scale)
 
     if share.tiles > 0:
         tile.look(fx.Int32(0))
         numbers = PageNumbers(share.table, div(share.begin, config.page), div(share.end - 1, config.page) + 1, thread,
                               config.threads)
         queries, row_words = pointer(tensors["q"], fx.Int32), (RANK + ROPE) * query.width // WORD
-        last_row = config.rows - 1 - mine.first
+        last_row = config.head_rows - 1 - mine.first
         parts = [(own * config.columns + start, columns) for start, columns in config.parts]
         parts.append((RANK + own * config.rotated_columns, config.rotated_columns))
         q = [Operand(config, first, "B", query, rows, columns, lane) for _, columns in parts]
@@ -132,21 +127,10 @@ def attend_rows(tensors, sizes, config, share, results):
                       products[i + 1], config.ahead)
             if fx.const_expr(config.sharing > 1):
                 exchange.add(scores)
-            scores.store(scores.load() * scale)
-            hide(scores, places, share.begin + step.tile * config.tokens, mine, share.context, sizes.reach)
+            logits.apply(scores, places, share.begin + step.tile * config.keys)
             do(softmax.begin())
             do(softmax.finish(sums))
-            weave(products[-1], fx.convert_layout(weights, operand, modes=(1, 0)), ahead=config.ahead)
+            weave(products[-1], config.turned(weights), ahead=config.ahead)
 
     # Places of results are computed here: what the places of queries have in common with them would stay in registers.
     _store(results, sums, softmax.result(), kv_scale, own, fx.Int32(fx.rocdl.computed_here(lane)))
-
-
-@flyc.kernel
-def mla_kernel(tensors, sizes, config: fx.Constexpr):
-    """Workgroup (row block, sequence, part)."""
-    block, sequence, part = fx.block_idx
-    mine = config.place(block, sequence, sizes.heads, part, sizes.parts)
-    table, context = context_of(tensors, sequence, sizes, config.page)
-    share = Share.of(table, context, config.tokens, part, sizes.parts)
-    attend_rows(tensors, sizes, config, share, Results(tensors, mine, RANK, config.split))

@@ -8,6 +8,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
+from ..attention.scores import lanes_of
 from ..attention.weave import TileProduct, count_of, part_of, tile_product
 from ..cache.pages import Pages
 from ..parts.index import div, mod
@@ -15,7 +16,6 @@ from ..parts.memory import lds_read, lds_write
 from .config import BLOCK
 from .mla_config import CHUNK, RANK, ROPE, STAGES, TURN, MlaConfig
 from .operands import Pieces
-from .softmax import flat
 
 __all__ = ["LatentTile", "Parked"]
 
@@ -32,14 +32,14 @@ class LatentTile:
     def __init__(self, config: MlaConfig, memory: Any, pages: Pages, begin: Any, lane: Any, wave: Any) -> None:
         array: Any = fx.Array
         self.config, self.pages, self.begin, self.lane, self.wave = config, pages, begin, lane, wave
-        self._latent, self._rotated = [memory.allocate(array[config.element, STAGES * config.tokens * pitch, 128])
+        self._latent, self._rotated = [memory.allocate(array[config.element, STAGES * config.keys * pitch, 128])
                                        .peek().ptr for pitch in (config.pitch, config.rotated_pitch)]
         self.each = RANK // (CHUNK * config.target.wave)  # pieces of a latent vector
         self.together = PAIR * config.target.wave // ROPE  # rotated parts of a piece
         self.latents = config.share * self.each
         self.pieces = self.latents + config.share // self.together
         self.number = fx.make_rmem_tensor(1, fx.Int32)
-        self.held = [Pieces(config.cache_element, chunk, count)  # where tiles pass through registers
+        self.held = [Pieces(config.stored_element, chunk, count)  # where tiles pass through registers
                      for chunk, count in ((CHUNK, self.latents), (PAIR, self.pieces - self.latents))]
 
     def producer(self) -> Any:
@@ -51,14 +51,14 @@ class LatentTile:
 
     def look(self, tile: Any) -> None:
         """Start looking up the pages of a tile."""
-        tokens = self.config.tokens
+        tokens = self.config.keys
         self.number[0] = self.pages.number(self.begin + tile * tokens, mod(self.lane, tokens)).to(fx.Int32)
 
     def _start(self, tile: Any, number: int) -> Any:
         """Pointer to this wave's token of a number. Of the wave, not of the lane: scalar units have the time."""
         token = self.wave * self.config.share + number
         page = fx.Int64(fx.Int32(fx.rocdl.readlane(fx.T.i32, self.number[0], token)))
-        return self.pages.token(self.begin + tile * self.config.tokens, token, page)
+        return self.pages.token(self.begin + tile * self.config.keys, token, page)
 
     def _source(self, tile: Any, piece: int) -> tuple[Any, Any]:
         """Pointer to the token of which this lane moves elements of a piece, and the first of their columns; with the
@@ -85,7 +85,7 @@ class LatentTile:
 
     def _of_stage(self, stage: Any, pitch: int) -> Any:
         # One of two is chosen: a product with a scalar and its sum with a lane's place would be a quarter as fast.
-        return (stage == 0).select(0, self.config.tokens * pitch)
+        return (stage == 0).select(0, self.config.keys * pitch)
 
     def _row(self, piece: int) -> Any:
         """The first token of a piece, of the tile."""
@@ -126,21 +126,21 @@ class LatentTile:
         config = self.config
         read = fx.make_copy_atom(fx.UniversalCopy128b(), config.element)
         views = [(columns, fx.make_view(self.latent(stage) + (own * config.columns + first),
-                                        fx.make_layout((config.tokens, columns), (config.pitch, 1))))
+                                        fx.make_layout((config.keys, columns), (config.pitch, 1))))
                  for first, columns in config.parts]
-        rotated = fx.make_layout((config.tokens, ROPE), (config.rotated_pitch, 1))
-        share = (config.tokens, config.rotated_columns)
+        rotated = fx.make_layout((config.keys, ROPE), (config.rotated_pitch, 1))
+        share = (config.keys, config.rotated_columns)
         views.append((share[1], fx.flat_divide(fx.make_view(self.rotated(stage), rotated), share)[None, None, 0, own]))
-        return [tile_product(mma, scores, (config.tokens, columns), read, view, self.lane) for columns, view in views]
+        return [tile_product(mma, scores, (config.keys, columns), read, view, self.lane) for columns, view in views]
 
     def values(self, mma: Any, sums: Any, stage: Any, own: Any) -> TileProduct | TurnedProduct:
         """Product of the `own` share of the columns of a stage with weights."""
-        config, scores = self.config, self.config.scores
+        config = self.config
         start = self.latent(stage) + own * config.columns
         if not config.reads_across:
             return TurnedProduct(config, mma, sums, start, self.lane)
-        return tile_product(mma, sums, (config.columns, config.tokens), scores.read_across(),
-                            fx.make_view(start, config.across()), self.lane, scores.copy_across)
+        return tile_product(mma, sums, (config.columns, config.keys), config.read_across(),
+                            fx.make_view(start, config.across()), self.lane, config.copy_across)
 
 
 class Parked:
@@ -151,7 +151,7 @@ class Parked:
         array: Any = fx.Array
         self._base = memory.allocate(array[fragment.element_type, count * threads, 128]).peek().ptr
         self._places = [thread * CHUNK + i * threads for i in range(0, count, CHUNK)]
-        values = flat(fragment)
+        values = lanes_of(fragment)
         for i, at in enumerate(self._places):
             lds_write(self._base, at, values.shuffle(values, list(range(i * CHUNK, (i + 1) * CHUNK))))
 
@@ -170,11 +170,11 @@ class TurnedProduct:
     """
 
     def __init__(self, config: MlaConfig, mma: Any, sums: Any, start: Any, lane: Any) -> None:
-        v = mma.get_slice(lane).make_fragment_A((config.columns, config.tokens))
+        v = mma.get_slice(lane).make_fragment_A((config.columns, config.keys))
         self._mma, self._sums, self._v, self._rows, self._depth = mma, sums, v, count_of(v, 1), count_of(v, 2)
         held = config.value_rows  # consecutive tokens of a lane, of each 16
         first = start + (div(lane, BLOCK) * held * config.pitch + mod(lane, BLOCK) * TURN)
-        self._tokens = held * config.blocks // self._depth  # of an operand
+        self._tokens = config.keys * held // BLOCK // self._depth  # of an operand
         self._places = [first + ((div(k * self._tokens + t, held) * BLOCK + mod(t, held)) * config.pitch + m * BLOCK)
                         for k in range(self._depth) for m in range(0, self._rows, TURN) for t in range(self._tokens)]
         self._loaded: list[Any] = []

@@ -100,7 +100,7 @@ def _check_paged(target: Target, q: Any, k_cache: Any, v_cache: Any, table: Any,
     if 0 in q.shape:
         return None
     capacity = table.shape[1] * page
-    parts = choose_parts(target, batch * kv_heads * config.row_blocks, cdiv(capacity, config.waves * config.tokens))
+    parts = choose_parts(target, batch * kv_heads * config.row_blocks, cdiv(capacity, config.step))
     given = [lengths if x is None else contiguous(x) for x in (sink, scales[0][0], scales[1][0])]
     operands = (contiguous(q), span(caches.keys), span(caches.values), span(table), lengths, *given, lengths)
     places = (strides_of(table)[0], table.shape[1], caches.pages, *caches.strides)

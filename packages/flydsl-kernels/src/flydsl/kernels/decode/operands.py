@@ -1,6 +1,6 @@
 """Operands of the two products, as lanes load them: whole pieces of rows, wherever the rows are.
 
-The order of K of the first product and that of the columns of the second one (:meth:`AttentionConfig.products`) are
+The order of K of the first product and that of the columns of the second one (:meth:`PagedConfig.orders`) are
 such that the pieces are operands; values are turned within each lane.
 """
 
@@ -15,7 +15,7 @@ import flydsl.expr as fx
 
 from ..parts.convert import widened
 from ..parts.index import div
-from .config import ACCESS, BLOCK, AttentionConfig
+from .config import ACCESS, BLOCK, DecodeConfig, PagedConfig
 
 __all__ = ["ColumnValues", "Operand", "Pieces", "Values", "WORD"]
 
@@ -43,7 +43,7 @@ class Pieces:
             there: tuple[Any, ...] = ((None, i), *place)
             fx.copy(self.atom, fx.make_view(first + i * self.each, fx.make_layout(self.each, 1)), self.words[there])
 
-    def get(self, config: AttentionConfig, *place: int) -> Any:
+    def get(self, config: DecodeConfig, *place: int) -> Any:
         """A piece as a vector of the type of the products."""
         there: tuple[Any, ...] = (None, *place)
         held = self.words[there].load().bitcast(self.element)
@@ -58,7 +58,7 @@ class Operand:
         element: of memory.
     """
 
-    def __init__(self, config: AttentionConfig, mma: Any, side: str, element: Any, rows: int, columns: int,
+    def __init__(self, config: DecodeConfig, mma: Any, side: str, element: Any, rows: int, columns: int,
                  lane: Any) -> None:
         self.config, self.rows, piece = config, rows, mma.get_slice(lane)
         tile, chunk = (rows, columns), config.key_chunk
@@ -97,17 +97,17 @@ class Operand:
 class Values:
     """Values, loaded by rows and turned within each lane to the operand of the second product."""
 
-    def __init__(self, config: AttentionConfig, mma: Any, element: Any, columns: int, lane: Any) -> None:
+    def __init__(self, config: PagedConfig, mma: Any, element: Any, columns: int, lane: Any) -> None:
         self.config, chunk, lanes = config, config.value_chunk, config.target.wave // BLOCK
-        self.tile, self.step = (config.tokens, columns), BLOCK * chunk
-        self.shape = (config.value_rows, config.blocks, columns // self.step)  # token of a block, block, column
+        self.tile, self.step = (config.keys, columns), BLOCK * chunk
+        self.shape = (config.value_rows, config.keys // BLOCK, columns // self.step)  # token of a block, block, column
         atom = fx.make_copy_atom(fx.UniversalCopy(chunk * config.element.width), config.element)
         self.copy = fx.make_tiled_copy_tv(atom, fx.make_layout((lanes, BLOCK), (BLOCK, 1)),
                                           fx.make_ordered_layout((config.value_rows, chunk), (1, 0)))
         part = self.copy.get_slice(lane).partition_S(fx.make_view((0, 0), fx.make_identity_layout(self.tile)))
         self.row, self.column = [fx.Int32(fx.get_scalar(x)) for x in part[0]]
         self.pieces = self._pieces(element)
-        self.operand = mma.thread_values("A", (columns, config.tokens))
+        self.operand = mma.thread_values("A", (columns, config.keys))
 
     def _pieces(self, element: Any) -> Pieces:
         return Pieces(element, self.config.value_chunk, *self.shape)
@@ -137,7 +137,7 @@ class ColumnValues(Values):
         column: elements from a feature to the next one.
     """
 
-    def __init__(self, config: AttentionConfig, mma: Any, element: Any, columns: int, lane: Any, column: Any) -> None:
+    def __init__(self, config: PagedConfig, mma: Any, element: Any, columns: int, lane: Any, column: Any) -> None:
         super().__init__(config, mma, element, columns, lane)
         self.stride = column
 
@@ -153,7 +153,7 @@ class ColumnValues(Values):
 
     def clear(self, first: Any, end: Any) -> None:
         """Make zeros of what was loaded of tokens from `end` on, in a tile that begins with token `first`."""
-        whole = first + self.config.tokens <= end
+        whole = first + self.config.keys <= end
         _clear(self.pieces.words, self.pieces.element.width, first + self.row, end, whole)
 
     def ready(self) -> Any:

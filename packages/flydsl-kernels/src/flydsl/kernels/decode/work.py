@@ -17,11 +17,11 @@ from ..host.dtypes import FLOATS, element_of
 from ..parts.indices import index_at, require_within, uniform
 from ..parts.memory import pointer
 from ..target import Target, builder
-from .config import BLOCK, paged_config
-from .kernel import Share, Sizes, attend
+from .config import paged_config
+from .kernel import Share, Sizes, attend_pages
 from .merge import Place, Results
-from .mla_config import RANK, mla_config
-from .mla_kernel import attend_rows
+from .mla_config import mla_config
+from .mla_kernel import attend_latents
 from .schedule import FIELDS
 
 __all__ = ["build_mla_work_module", "build_paged_work_module", "build_reduce_module"]
@@ -35,9 +35,9 @@ class Piece:
         self.batch, self.row, self.query, _, self.begin, self.end, _, self.heads = [
             uniform((info + i).load()) for i in range(FIELDS)]
 
-    def results(self, tensors: dict[str, Any], place: Place, columns: int) -> Results:
-        """For rows of a place. Partial results are [rows, heads, columns] from the piece's first row on."""
-        return Results(tensors, place, columns, self.row >= 0, replace(place, token=fx.max(self.row, 0)))
+    def results(self, tensors: dict[str, Any], place: Place) -> Results:
+        """For rows of a place. Partial results are [rows, heads, dim] from the piece's first row on."""
+        return Results(tensors, place, self.row >= 0, replace(place, token=fx.max(self.row, 0)))
 
 
 @flyc.jit
@@ -49,21 +49,20 @@ def _pieces(tensors, group):
 @flyc.kernel
 def paged_work_kernel(tensors, sizes, batch: fx.Int32, granularity: fx.Int32, config: fx.Constexpr):
     """Workgroup (list, row block)."""
-    lane, wave = fx.thread_idx.x % config.target.wave, fx.wave_index()
     group, block, _ = fx.block_idx
     first, end = _pieces(tensors, group)
     for number in range(first, end):
         piece = Piece(tensors, number)
         sequence = require_within(piece.batch.to(fx.Int64), 0, batch.to(fx.Int64))
         head = (piece.heads & 0xFFFF) // config.group
-        place = Place(config, block * config.tiles * BLOCK, 0, head, sizes.heads, 0, 1, piece.query)
+        place = Place.of(config, head, block, 0, sizes.heads, token=piece.query)
         table, context = context_of(tensors, sequence, sizes, config.page, config.lists)
         before = uniform(index_at(tensors["partition_indptr"], sequence).to(fx.Int32))
         begin = (piece.begin - before) * granularity
         until = fx.min((piece.end - before) * granularity, context)
-        tiles = fx.ceildiv(fx.max(until - begin, 0), config.waves * config.tokens)
+        tiles = fx.ceildiv(fx.max(until - begin, 0), config.step)
         share = Share(table, context, fx.Int32(0), begin, until, tiles)
-        attend(tensors, sizes, config, share, piece.results(tensors, place, config.dim), wave, lane)
+        attend_pages(tensors, sizes, config, share, piece.results(tensors, place))
 
 
 @flyc.kernel
@@ -75,10 +74,10 @@ def mla_work_kernel(tensors, sizes, entries: fx.Int64, config: fx.Constexpr):
         piece = Piece(tensors, number)
         begin = require_within(piece.begin.to(fx.Int64), 0, entries + 1)
         until = require_within(piece.end.to(fx.Int64), begin.to(fx.Int64), entries + 1)
-        place = config.place(block, 0, sizes.heads, 0, 1, piece.query)
+        place = Place.of(config, 0, block, 0, sizes.heads, token=piece.query)
         table, tokens = fx.get_iter(tensors["table"]) + begin, until - begin
-        share = Share.of(table, tokens, config.tokens)
-        attend_rows(tensors, sizes, config, share, piece.results(tensors, place, RANK))
+        share = Share.of(table, tokens, config.keys)
+        attend_latents(tensors, sizes, config, share, piece.results(tensors, place))
 
 
 def _require_lists(indptr: Any, info: Any, groups: Any) -> None:
@@ -104,7 +103,7 @@ def build_paged_work_module(dim: int, group: int, queries: int = 1, dtype: str =
     where = "build_paged_work_module"
     config = paged_config(where, target, dim, group, queries, dtype, cache, out, page, key_scales=key_scales,
                           value_scales=value_scales, key_unit=key_unit, value_unit=value_unit, lists=lists)
-    step = config.waves * config.tokens
+    step = config.step
     require(where, granularity % step == 0, f"partitions must be a multiple of {step} tokens, got {granularity}")
 
     @flyc.jit
@@ -116,7 +115,7 @@ def build_paged_work_module(dim: int, group: int, queries: int = 1, dtype: str =
         tensors = {"q": Q, "k_cache": K, "v_cache": V, "table": Table, "starts": Starts, "lengths": Lengths,
                    "k_scale": KScale, "v_scale": VScale, "out": Out, "parts": Parts, "lse": Lse,
                    "work_indptr": WorkIndptr, "info": WorkInfo, "partition_indptr": PartitionIndptr}
-        paged_work_kernel(tensors, sizes, batch, fx.Int32(granularity), config).launch(
+        paged_work_kernel(tensors, sizes, batch, fx.Int32(granularity), config, value_attrs=config.hints).launch(
             grid=(groups, config.row_blocks), block=config.threads, stream=stream)
 
     return pa_decode_metadata

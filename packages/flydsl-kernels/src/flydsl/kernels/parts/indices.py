@@ -12,7 +12,7 @@ __all__ = ["any_lane", "index_at", "rarely", "require_all_within", "require_with
 
 
 def index_at(data: Any, at: Any) -> Any:
-    """The int32 or int64 at element `at` of a tensor argument, as Int64.
+    """The int32 or int64 at element `at` of a tensor argument that the kernel does not write, as Int64.
 
     Raises:
         TypeError: the argument holds other integers.
@@ -20,7 +20,7 @@ def index_at(data: Any, at: Any) -> Any:
     start = data if isinstance(data, fx.Pointer) else fx.get_iter(data)
     if start.element_type not in (fx.Int32, fx.Int64):
         raise TypeError(f"indices must be int32 or int64, got {start.element_type.__name__}")
-    return (start + at).load().to(fx.Int64)
+    return fx.Int64(fx.rocdl.load_invariant(start + at))
 
 
 @flyc.jit

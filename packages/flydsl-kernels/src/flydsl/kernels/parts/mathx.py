@@ -11,11 +11,12 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["LN2", "LOG2E", "exp2", "exp2_f32_fast", "gelu", "rcp", "rcp_f32", "relu", "rsqrt", "sigmoid", "silu",
-           "tanh"]
+__all__ = ["LN2", "LOG2E", "LOWEST", "exp2", "exp2_f32_fast", "gelu", "rcp", "rcp_f32", "relu", "rsqrt", "sigmoid",
+           "silu", "tanh"]
 
 LOG2E = math.log2(math.e)
 LN2 = math.log(2.0)
+LOWEST = -float.fromhex("0x1.fffffep127")  # of f32: the maximum of nothing, where exp2(-inf - LOWEST) is 0, not NaN
 
 
 def _lanewise(instruction: Callable[[Any, Any], Any], x: Any) -> Any:
