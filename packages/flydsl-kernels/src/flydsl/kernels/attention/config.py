@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -150,8 +151,9 @@ class AttentionConfig(KernelConfig):
 
     @property
     def together(self) -> int:
-        """Of them, those that become probabilities together."""
-        return 2
+        """Of them, those that become probabilities together. Which quarters of the registers are meant is said by an
+        instruction of gfx1250, of which one is enough for several of a kind that follow each other."""
+        return math.gcd(8, self.early, self.values // self.blocks) if self.target.arch == "gfx1250" else 2
 
     @property
     def most(self) -> float:
@@ -299,12 +301,6 @@ class ForwardConfig(AttentionConfig):
     @property
     def lds_bytes(self) -> int:
         return 2 * self.stages * sum(tile.size for tiles in self.tiles for tile in tiles)
-
-    @property
-    def together(self) -> int:
-        """Which quarters of the registers are meant is said by an instruction of gfx1250, of which one is enough for
-        several of a kind that follow each other."""
-        return 8 if self.target.arch == "gfx1250" else 2
 
     @property
     def delay(self) -> int:

@@ -196,9 +196,10 @@ class Softmax:
         """
         size = self._together
         slots = size // 2 + 1  # of a kind, for pairs, and what goes with them
-        self._words, self._sums = [], [[] for _ in range(self._blocks)]
 
         def exponents(i: int, values: list[Any]) -> None:
+            if i == first:
+                self._words, self._sums = [], [[] for _ in range(self._blocks)]
             if i == first or i % self._count == 0:
                 self._shift = self._shift_of(i // self._count)
             held = lanes_of(self.held)
@@ -208,8 +209,9 @@ class Softmax:
         def power(values: list[Any], j: int) -> None:
             values[j] = exp2(values[j])
 
-        def round_(i: int, values: list[Any]) -> None:
-            self._words += [self._packed(pair, i + 2 * j) for j, pair in enumerate(_pairs(values))]
+        def round_(values: list[Any]) -> None:
+            for pair in _pairs(values):
+                self._words.append(self._packed(pair, len(self._words) * 2 + first))
 
         def add(i: int, values: list[Any]) -> None:
             sums = self._sums[i // self._count]
