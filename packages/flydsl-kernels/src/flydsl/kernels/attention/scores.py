@@ -209,9 +209,8 @@ class Softmax:
         def power(values: list[Any], j: int) -> None:
             values[j] = exp2(values[j])
 
-        def round_(values: list[Any]) -> None:
-            for pair in _pairs(values):
-                self._words.append(self._packed(pair, len(self._words) * 2 + first))
+        def round_(i: int, values: list[Any]) -> None:
+            self._words += [self._packed(pair, i + 2 * j) for j, pair in enumerate(_pairs(values))]
 
         def add(i: int, values: list[Any]) -> None:
             sums = self._sums[i // self._count]
