@@ -35,6 +35,8 @@ class Target:
         dma128: whether global memory can be copied to LDS 16 bytes a lane.
         xcds: number of accelerator dies that workgroups are dealt to in turn.
         wave_registers: vector registers that a wave can have.
+        transposing_reads: bytes that a lane gets of an LDS read that transposes, or 0.
+        fp8_together: fp8 that one instruction converts to 16-bit floats, or 0.
         repeats_operands: whether both halves of a wave hold the operands of its matrix instructions.
         name: the architecture itself, e.g. ``"gfx1201"``.
     """
@@ -51,6 +53,8 @@ class Target:
     dma128: bool = False
     xcds: int = 1
     wave_registers: int = 256
+    transposing_reads: int = 0
+    fp8_together: int = 0
     repeats_operands: bool = False
     name: str = ""
 
@@ -65,6 +69,12 @@ class Target:
     def tensor_moves(self) -> bool:
         """Whether one instruction moves a tile between memory and LDS."""
         return self.matrix == "wmma" and self.mx
+
+    @property
+    def register_quarters(self) -> bool:
+        """Whether waves have so many registers that an instruction says which quarter those after it mean, and two of
+        them on a SIMD 512 each."""
+        return self.wave_registers > 512
 
     @property
     def bank_bytes(self) -> int:
@@ -102,8 +112,9 @@ _TARGETS = (
     ("gfx90a", Target("gfx90a", 64, 65536, 110, "mfma", None, 0.0, 16, wave_registers=512)),
     ("gfx942", Target("gfx942", 64, 65536, 304, "mfma", _FNUZ, 240.0, 16, xcds=8, wave_registers=512)),
     ("gfx950", Target("gfx950", 64, 163840, 256, "mfma", _FN, 448.0, 32, mx=True, dma128=True, xcds=8,
-                      wave_registers=512)),
-    ("gfx1250", Target("gfx1250", 32, 327680, 256, "wmma", _FN, 448.0, 32, mx=True, wave_registers=1024)),
+                      wave_registers=512, transposing_reads=8, fp8_together=2)),
+    ("gfx1250", Target("gfx1250", 32, 327680, 256, "wmma", _FN, 448.0, 32, mx=True, wave_registers=1024,
+                       transposing_reads=16, fp8_together=8)),
     ("gfx120", Target("gfx120", 32, 65536, 64, "wmma", _FN, 448.0, 16)),
     ("gfx11", Target("gfx11", 32, 65536, 96, "wmma", None, 0.0, 16, repeats_operands=True)),
 )

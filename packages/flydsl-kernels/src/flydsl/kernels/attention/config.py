@@ -151,9 +151,9 @@ class AttentionConfig(KernelConfig):
 
     @property
     def together(self) -> int:
-        """Of them, those that become probabilities together. Which quarters of the registers are meant is said by an
-        instruction of gfx1250, of which one is enough for several of a kind that follow each other."""
-        return math.gcd(8, self.early, self.values // self.blocks) if self.target.arch == "gfx1250" else 2
+        """Of them, those that become probabilities together. Where an instruction says which quarters of the registers
+        are meant, one is enough for several of a kind that follow each other."""
+        return math.gcd(8, self.early, self.values // self.blocks) if self.target.register_quarters else 2
 
     @property
     def most(self) -> float:
@@ -204,7 +204,7 @@ class AttentionConfig(KernelConfig):
 
     def read_across(self) -> Any:
         """Copy atom of operand A of the second product."""
-        if self.target.arch == "gfx950":
+        if self.target.transposing_reads == 8:
             return fx.make_copy_atom(fx.rocdl.cdna4.LDSReadTrans(16, 64), self.element)
         return fx.make_copy_atom(fx.UniversalCopy64b() if self.target.wave == 64 else fx.UniversalCopy128b(),
                                  self.element)
@@ -212,7 +212,7 @@ class AttentionConfig(KernelConfig):
     @property
     def copy_across(self) -> Callable[..., Any]:
         """``copy(atom, source, target)`` of a part of it."""
-        return copy_blocks if self.target.arch == "gfx1250" else fx.copy
+        return copy_blocks if self.target.transposing_reads == 16 else fx.copy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,7 +270,7 @@ class ForwardConfig(AttentionConfig):
     def splits_turn(self) -> bool:
         """Whether a wave passes the barrier of a step among the last products, and reads the first keys of the next one
         behind it: few other waves of its SIMD would use the wait."""
-        return self.target.arch == "gfx1250" and self.blocks > 1
+        return self.target.register_quarters and self.blocks > 1
 
     @property
     def row_threads(self) -> int:
@@ -309,10 +309,10 @@ class ForwardConfig(AttentionConfig):
 
     @property
     def hints(self) -> dict[str, Any]:
-        """For the compiler: two waves share a SIMD of gfx9, if their registers allow it, and one of gfx1250 where they
-        need more than 256, or two blocks or more, unless one is `alone`."""
+        """For the compiler: two waves share a SIMD of gfx9, if their registers allow it, and one with quarters where
+        they need more than 256, or two blocks or more, unless one is `alone`."""
         large = max(self.d, self.dv) > 128
-        two = self.blocks > 1 or (self.target.arch == "gfx1250" if large else self.target.wave == 64)
+        two = self.blocks > 1 or (self.target.register_quarters if large else self.target.wave == 64)
         return {"rocdl.waves_per_eu": 1 if self.alone else 2} if two else {}
 
     def checked(self, where: str) -> ForwardConfig:
@@ -359,10 +359,10 @@ class BackwardConfig(ForwardConfig):
 
     @property
     def hints(self) -> dict[str, Any]:
-        """For the compiler: two waves share a SIMD of gfx1250, of 512 registers each; where several blocks have sums
-        that need more, one wave takes all registers."""
+        """For the compiler: two waves share a SIMD, of 512 registers each; where several blocks have sums that need
+        more, one wave takes all registers."""
         waves = 1 if self.blocks * (1 + self.by_keys) > 3 else 2
-        return {"rocdl.waves_per_eu": waves} if self.target.arch == "gfx1250" else {}
+        return {"rocdl.waves_per_eu": waves} if self.target.register_quarters else {}
 
     @property
     def tiles(self) -> tuple[tuple[Tile, ...], ...]:

@@ -286,11 +286,11 @@ def tiles_of(target: Target, rows: int, columns: int, threads: int, along: bool,
             stored a second time for both.
         direct: whether it is copied without registers.
     """
-    if target.arch == "gfx950":
+    if target.transposing_reads == 8:
         kind = LineTile if direct and along != across and rows == 64 else RowTile
         return (RowTile(rows, columns, threads, both=True) if along and across else
                 kind(rows, columns, threads, not along),)
-    if target.arch == "gfx1250":
+    if target.transposing_reads == 16:
         kind = MovedTile if direct else RowTile
         return (kind(rows, columns, threads, padding=CHUNK, blocks=True),)
     padding = CHUNK if target.wave == 32 else 0  # there is room for it

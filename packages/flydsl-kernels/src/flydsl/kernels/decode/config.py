@@ -133,8 +133,8 @@ class PagedConfig(DecodeConfig):
 
     @property
     def hints(self) -> dict[str, Any]:
-        """For the compiler: two waves share a SIMD of gfx1250, of 512 registers each, where they need more than 256."""
-        return {"rocdl.waves_per_eu": 2} if self.target.arch == "gfx1250" and self.dim > 128 else {}
+        """For the compiler: two waves share a SIMD, of 512 registers each, where they need more than 256."""
+        return {"rocdl.waves_per_eu": 2} if self.target.register_quarters and self.dim > 128 else {}
 
     @property
     def merge_unit(self) -> int:

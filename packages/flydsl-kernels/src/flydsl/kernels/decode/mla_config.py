@@ -58,8 +58,8 @@ class MlaConfig(DecodeConfig):
 
     @property
     def hints(self) -> dict[str, Any]:
-        """For the compiler: two waves share a SIMD, which on gfx1250 leaves 512 registers to each."""
-        return {"rocdl.waves_per_eu": 2} if self.target.arch == "gfx1250" else {}
+        """For the compiler: two waves share a SIMD, of 512 registers each."""
+        return {"rocdl.waves_per_eu": 2} if self.target.register_quarters else {}
 
     @property
     def columns(self) -> int:

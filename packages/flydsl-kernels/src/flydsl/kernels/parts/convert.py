@@ -92,13 +92,13 @@ def widened(x: Any, element: Any, target: Target) -> Any:
     """A vector of the native fp8 as f16 or bf16, which hold every number of it: by eights, by pairs or through f32, as
     the architecture has instructions."""
     half = element is fx.Float16
-    if target.arch == "gfx1250" and x.numel % 8 == 0:
+    if target.fp8_together == 8 and x.numel % 8 == 0:
         convert = fx.rocdl.cvt_scale_pk8_f16_fp8 if half else fx.rocdl.cvt_scale_pk8_bf16_fp8
         pairs, each = x.bitcast(fx.Int32), 8
         vectors = [convert(fx.T.vec(each, element.ir_type),
                            fx.Vector.from_elements([pairs[i], pairs[i + 1]], fx.Int32), fx.Int32(_ONE_E8M0), 0)
                    for i in range(0, pairs.numel, 2)]
-    elif target.arch == "gfx950" and x.numel % 4 == 0:
+    elif target.fp8_together == 2 and x.numel % 4 == 0:
         convert = fx.rocdl.cvt_scalef32_pk_f16_fp8 if half else fx.rocdl.cvt_scalef32_pk_bf16_fp8
         each = 2
         vectors = [convert(fx.T.vec(each, element.ir_type), word, fx.Float32(1.0), upper)
@@ -128,7 +128,7 @@ def weights_to(x: Any, element: Any, target: Target) -> Any:
 
     Where there is no instruction for bf16, ties go up instead of to even, in a quarter of the instructions.
     """
-    if element is not fx.BFloat16 or target.arch not in ("gfx90a", "gfx942", "gfx120") or x.numel % 2:
+    if element is not fx.BFloat16 or target.mx or x.numel % 2:
         return x.to(element)
     bits = [x[i].bitcast(fx.Int32) + 0x8000 for i in range(x.numel)]
     words = [fx.Int32(fx.rocdl.perm_b32(bits[i + 1], bits[i], fx.Int32(_HIGH_HALVES))) for i in range(0, x.numel, 2)]
