@@ -322,6 +322,17 @@ def test_lengths_of_dense_keys():
     compare(q, k, v, seqlens_k=torch.tensor([40, 100, 7], dtype=torch.int32), causal=True)
 
 
+@pytest.mark.parametrize("length", [-1, 101, 2**31 - 1])
+@pytest.mark.parametrize("pages", [False, True])
+def test_more_keys_than_there_are_stop_the_launch(length, pages):
+    """Of k, or of the pages of a table; they were left out, and the result was that of fewer keys."""
+    q, k, v = operands(4, 100)
+    options = {"block_table": torch.arange(1, dtype=torch.int32)[None]} if pages else {}
+    with pytest.raises(rt.SimulatorError, match="trap"):
+        ops.attention(q, k, v, seqlens_k=torch.tensor([length], dtype=torch.int32), **options)
+        rt.synchronize()
+
+
 def test_strides_are_not_copied(monkeypatch):
     from flydsl.kernels.attention import operands as module
 

@@ -7,6 +7,7 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS
+from ..parts.indices import require_within
 from ..parts.memory import Buffer, pointer
 from .config import BackwardConfig, ForwardConfig
 from .scores import Band, Logits
@@ -52,7 +53,8 @@ class Sizes:
 
 
 class Sequence:
-    """The sequence of a workgroup: its rows and keys, and where they begin.
+    """The sequence of a workgroup: its rows and keys, and where they begin. More keys than there is room for stop the
+    launch.
 
     Attributes:
         row, key: of packed tensors, the first of the sequence; else None.
@@ -70,7 +72,7 @@ class Sequence:
             self.key = starts_k[batch]
             self.keys = starts_k[batch + 1] - self.key
         if lengths is not None:
-            self.keys = fx.max(fx.min(lengths[batch], sizes.keys), 0)
+            self.keys = require_within(fx.Int64(lengths[batch]), 0, fx.Int64(sizes.keys) + 1)
         self.shift = self.keys - self.rows
 
     def start(self, first: Any, head: Any, batch_stride: Any, row_stride: Any, head_stride: Any) -> Any:
