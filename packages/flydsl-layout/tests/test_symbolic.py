@@ -150,6 +150,17 @@ def test_recast(a: Layout, factor: int, f: Any, data: Any) -> None:
     assert same_function(r, f(a, factor))
 
 
+def test_downcast_of_a_mode_that_may_have_one_element() -> None:
+    """Of several modes of stride 1 and extent 1 the last is taken, so a symbol before it must be more."""
+    narrow = L.downcast(Layout((sym("m"), 2, 1), (1, 0, 1)), 2)
+    assert same_function(substitute(narrow, m=3), L.downcast(Layout((3, 2, 1), (1, 0, 1)), 2))
+    with pytest.raises(LayoutError, match="has the extent 1, as others"):
+        substitute(narrow, m=1)
+    for last in (Layout((1, 2, sym("m")), (1, 0, 1)), Layout((sym("m"), 2), (1, 0))):
+        numbers = tuple(1 if type(s) is Dyn else s for s in last.shape)
+        assert same_function(substitute(L.downcast(last, 2), m=1), L.downcast(Layout(numbers, last.stride), 2))
+
+
 def test_recast_to_the_same_width_changes_nothing() -> None:
     for a in (Layout((2, 2, 1), (1, 1, 0)), Layout((4, sym("n")), (1, 1)), Layout((4, (2, 3)), (-1, (4, 8)))):
         assert L.downcast(a, 1) == a and L.upcast(a, 1) == a

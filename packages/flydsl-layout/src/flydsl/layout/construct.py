@@ -462,6 +462,8 @@ def _downcast_layout(a: Layout, f: int) -> Layout:
         raise LayoutError(f"downcast of {a} by {f}: {len(long)} modes of stride 1 would all run through one element")
     left = 1 if long else len(units)
     conditions: list[sc.Condition] = []
+    if long and sc.is_one(units[-1]):  # which would be taken, were the longer one not
+        conditions.append((f"downcast of {a} by {f}", "longer", (long[0],)))
 
     def leaf(s: Leaf, d: Leaf) -> Pair:
         nonlocal left

@@ -376,6 +376,7 @@ _CONDITIONS: dict[str, tuple[Callable[..., bool], str]] = {
     "starts": (lambda d, n: n > 0 and d % n == 0, "the mode of stride {0} does not start at a multiple of {1}"),
     "nests": (lambda d, reach: d >= reach, "the stride {0} does not clear the modes before it, which reach {1}"),
     "wide": (lambda s, d: abs(d) != 1 or s == 1, "the mode {0}:{1} would run through the parts of an element"),
+    "longer": (lambda s: s != 1, "the mode that runs through the parts of an element has the extent {0}, as others"),
     "inside": (
         lambda f, reach, *modes: (
             reach + sum(a * (min(s, n) - 1) for a, s, n in zip(*[iter(modes)] * 3, strict=True)) < f
