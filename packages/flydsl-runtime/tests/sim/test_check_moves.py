@@ -66,6 +66,7 @@ KERNEL void arrivals(GLOBAL u32 *in, GLOBAL u32 *out, u32 kind, u32 wait) {
   } else if (FIRST_WAVE()) {
     TENSOR_TO("tensor_load_to_lds", in, 256, __builtin_amdgcn_readfirstlane(o >> 3));
   }
+  if (wait == 2) { out[t] = ((volatile LDS u32 *)cells)[t]; return; } /* what the lane itself has brought */
   if (wait) while (!(((volatile LDS u32 *)objects)[2] >> 29 & 1)) __builtin_amdgcn_s_sleep(1);
   out[t] = ((volatile LDS u32 *)cells)[t * 7 & 255];
 }
@@ -227,6 +228,12 @@ def test_barrier_objects_order(launch, kind):
     np.testing.assert_array_equal(out, data[np.arange(256) * 7 % 256])
     with pytest.raises(SimError, match="check race: .*(no wait for its end|no barrier in between)"):
         launch("race", "gfx1250", "arrivals", 1, data, out, kind, 0)
+
+
+def test_an_arrival_of_copies_is_no_wait_for_them(launch):
+    """Nor for the wave that makes it, of what its own lanes copy."""
+    with pytest.raises(SimError, match="check race: .*no wait for its end"):
+        launch("race", "gfx1250", "arrivals", 1, words(256), words(256), 1, 2)
 
 
 class TestTensorMoves:

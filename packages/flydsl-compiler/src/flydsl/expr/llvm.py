@@ -208,15 +208,24 @@ def _access(order: Any, syncscope: Any, refused: tuple[Any, ...], what: str) -> 
 @dsl_loc_tracing
 def generic_load(ptr: Pointer, *, dtype: Any = None, count: int | None = None,
                  memory_order: Any = AtomicOrdering.NotAtomic, syncscope: Any = None, nontemporal: bool = False,
-                 volatile: bool = False) -> Any:
+                 volatile: bool = False, invariant: bool = False) -> Any:
     """Load a scalar, or a `Vector` of `count` lanes, with memory order and cache hints.
 
+    Args:
+        invariant: nothing writes this global memory while the kernel runs. At an address that a wave has in common it
+            is then loaded by the scalar unit, whatever stands before it: a plain load behind a barrier, assembly or a
+            store becomes one of all lanes, whose wait includes theirs.
+
     Raises:
-        TypeError: not an fx.Pointer. ValueError: a release order, `syncscope` without an atomic order, or a
-            `count` that is not positive or given together with a vector type.
+        TypeError: not an fx.Pointer. ValueError: a release order, `syncscope` without an atomic order, a `count` that
+            is not positive or given together with a vector type, or `invariant` of memory that is not global, of a
+            volatile or of an atomic load.
     """
     if not isinstance(ptr, Pointer):
         raise TypeError(f"an fx.Pointer expected, got {type(ptr).__name__}")
+    if invariant and (volatile or memory_order is not AtomicOrdering.NotAtomic or ptr.address_space.name != "Global"):
+        raise ValueError(f"an invariant load is a plain one of global memory, got {ptr.address_space.name} memory, the "
+                         f"order {getattr(memory_order, 'name', memory_order)}, volatile={volatile}")
     order = _access(memory_order, syncscope, (AtomicOrdering.Release, AtomicOrdering.AcqRel), "load")
     dtype = dtype if dtype is not None else ptr.element_type
     if isinstance(dtype, ir.Type):
@@ -230,7 +239,8 @@ def generic_load(ptr: Pointer, *, dtype: Any = None, count: int | None = None,
     booleans = getattr(result, "alias_dtype", None) is Boolean
     stored = VectorAlias(Uint8, result.alias_shape) if booleans else result  # a byte each, not a bit
     raw = dialect.load(stored.ir_type, access_ptr(ptr, stored.ir_type), alignment=ptr.alignment,
-                       volatile_=volatile or None, nontemporal=nontemporal or None, **order)
+                       volatile_=volatile or None, nontemporal=nontemporal or None, invariant=invariant or None,
+                       **order)
     value = stored(raw)
     return result(value.to(Boolean)) if booleans else value
 

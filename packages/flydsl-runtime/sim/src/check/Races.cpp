@@ -342,7 +342,8 @@ void RaceCheck::memory(Wave &w, const Inst &i, const InstInfo &info, const Memor
       uint64_t key = polls ? cell | kLdsBit : inLds ? addr | kLdsBit : addr;
       if (write)
         synchronise(w.id, key, true);
-      if (atomic && !info.store)
+      // An arrival that copies will make gives the wave no state: their end is known from a read of the object.
+      if (atomic && !info.store && !(facts.arrives && facts.async))
         state.acquire.push_back(key);
     }
   }

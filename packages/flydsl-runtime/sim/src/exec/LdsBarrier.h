@@ -3,8 +3,7 @@
 // An object is 64 bits: arrivals still pending [28:0], the phase [31:29], the count of arrivals that
 // a phase begins with [60:32]; both counts are one less than the arrivals, since the one that finds
 // too few pending ends the phase. Programs wait by reading the phase's lowest bit again and again.
-// No document describes the object: this is what AMD's own compilers of gfx1250 (Triton's and MLIR's)
-// store into it and read from it.
+// Descriptions differ; this is what Triton's compiler for gfx1250 stores into it and reads from it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FLYSIM_EXEC_LDSBARRIER_H

@@ -20,7 +20,7 @@ def index_at(data: Any, at: Any) -> Any:
     start = data if isinstance(data, fx.Pointer) else fx.get_iter(data)
     if start.element_type not in (fx.Int32, fx.Int64):
         raise TypeError(f"indices must be int32 or int64, got {start.element_type.__name__}")
-    return fx.Int64(fx.rocdl.load_invariant(start + at))
+    return fx.generic_load(start + at, invariant=True).to(fx.Int64)
 
 
 @flyc.jit
