@@ -22,7 +22,7 @@ _STATE_FIELDS = {
     "gfx1250.tdm": _TDM_FIELDS,
 }
 _STATELESS = ("universal_", "cdna3.mfma", "gfx11.wmma", "gfx120x.wmma", "gfx1250.wmma", "cdna4.lds_read_trans",
-              "cdna4.global_load_async_lds")
+              "cdna4.global_load_async_lds", "gfx1250.lds_read_trans")
 
 
 def check_state_field(atom_type: Any, field: str) -> None:
