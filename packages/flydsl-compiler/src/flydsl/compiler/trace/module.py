@@ -49,6 +49,7 @@ def trace(
         context with the external bitcode and the module initialisers that the trace asked for.
     """
     from flydsl._mlir import ir
+    from flydsl.expr._emit import fastmath_string
     from flydsl.tracing.ambient import tracing_context
 
     code = function.__code__
@@ -79,6 +80,8 @@ def trace(
             context.stream_arg = values[-1]
         bound, start = dict(arguments), 0
         fastmath, depth = effective_fastmath_hint(hints), env.debug.max_loc_depth
+        if fastmath is not None:
+            fastmath_string(fastmath)  # unknown flags are told before the trace, whether a float op needs them or not
         with ir.InsertionPoint(block), CompilationContext.compile_hints(hints):
             with (
                 keeping_body(module),

@@ -184,7 +184,7 @@ class TiledMma(FlyValue):
     def set_value(self, field: Any, value: Any = None) -> TiledMma:
         """A tiled MMA whose atom has a state field (or every field of a dict) set; this one is unchanged."""
         atom = fly.get_mma_atom(self).set_value(field, value)
-        return fly.make_tiled_mma(atom, self.atom_layout, self.permutation_mnk)
+        return fly.make_tiled_mma(atom, self.atom_layout, permutation=self.permutation_mnk)
 
     def get_slice(self, thr: Any) -> Any:
         """The part of thread `thr`: a `ThrMma`."""
