@@ -398,7 +398,8 @@ def test_stores_from_lds_of_gfx90a(sim, build_dir):
     # Lane l stores at 8 l + 4 + 16 of the first argument, which s[4:5] has been moved on from; v0 is 4 l.
     program = Program("from_lds", code, 1, 20, 1)
     text = module_text("gfx90a", [program], 64).replace("group_segment_fixed_size: 0", "group_segment_fixed_size: 512")
-    text = text.replace(".amdhsa_kernel from_lds\n", ".amdhsa_kernel from_lds\n  .amdhsa_group_segment_fixed_size 512\n")
+    more = "\n  .amdhsa_group_segment_fixed_size 512\n.end_amdhsa_kernel"
+    text = text.replace("\n.end_amdhsa_kernel", more)
     sim.set_arch("gfx90a")
     module = sim.load(assemble(text, "gfx90a", build_dir))
     data = np.zeros((4, 64), np.uint32)
