@@ -101,6 +101,8 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
         producers = fx.Staged(load, store)
     elif fx.const_expr(kind == "staged pieces"):
         producers = fx.Staged(load_piece, store_pieces, pieces=2)
+    elif fx.const_expr(kind == "refilled pieces"):
+        producers = fx.Staged(load_piece, store_pieces, pieces=2, refilled=True)
     elif fx.const_expr(kind == "reach"):
         producers = fx.Staged(load, store, reach=2)
     elif fx.const_expr(kind == "direct"):
@@ -127,6 +129,9 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
         tile = fx.make_view(place(step.stage), fx.make_layout(WIDTH, 1))
         if fx.const_expr(mode == "kept" and not kind.endswith("pieces")):
             step.arrive()
+        if fx.const_expr(kind == "refilled pieces" and bound != "loads first"):
+            step.store(1)
+            step.store(0)
         if fx.const_expr(kind.endswith("pieces")):
             step.start(1)
         mirrored, own = tile[WIDTH - 1 - t], tile[t]
@@ -287,7 +292,7 @@ def expected(x: np.ndarray, tiles: int, mode: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("bound", ["static", "dynamic", "whole", "rolled", "rolled static"])
-@pytest.mark.parametrize("kind", [*kinds(ARCH), "staged pieces"])
+@pytest.mark.parametrize("kind", [*kinds(ARCH), "staged pieces", "refilled pieces"])
 def test_sum_of_tiles(device: Any, kind: str, bound: str) -> None:
     x = np.random.default_rng(0).integers(-8, 8, (64, WIDTH)).astype(np.float32)
     if kind == "reach" and bound.startswith("rolled"):
@@ -321,6 +326,18 @@ def test_a_step_stores_all_pieces_or_none(device: Any) -> None:
     x, y = np.ones((64, WIDTH), np.float32), np.zeros(THREADS, np.float32)
     with pytest.raises(ValueError, match="stored 1 of 2 pieces"):
         add_tiles(x, y, 5, ("staged pieces", 2, 5, "static", "one store"))
+
+
+def test_registers_are_refilled_behind_their_store(device: Any) -> None:
+    x, y = np.ones((64, WIDTH), np.float32), np.zeros(THREADS, np.float32)
+    with pytest.raises(ValueError, match="registers hold that of the next tile"):
+        add_tiles(x, y, 5, ("refilled pieces", 2, 5, "loads first", "plain"))
+
+
+@pytest.mark.parametrize("stages, options", [(2, {}), (1, {"pieces": 2}), (2, {"pieces": 2, "reach": 2})])
+def test_registers_are_refilled_in_pieces(stages: int, options: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="refilled in pieces"):
+        fx.Pipeline(4, stages, fx.Staged(lambda *_: None, lambda *_: None, refilled=True, **options))
 
 
 @pytest.mark.parametrize("stages, kept", [(2, 1), (4, 2)])

@@ -9,9 +9,21 @@ case and the row of the documentation's table (:func:`table`).
 from __future__ import annotations
 
 from .declared import declarations, operations, table
-from .operation import Form, Gradient, Op, Plan, Result, hidden_rows, like, no_model_calls, operators, statistic
+from .operation import (
+    Form,
+    Gradient,
+    Op,
+    Plan,
+    Result,
+    hidden_rows,
+    like,
+    no_model_calls,
+    operators,
+    scratch_of,
+    statistic,
+)
 
 __all__ = [
     "Form", "Gradient", "Op", "Plan", "Result", "declarations", "hidden_rows", "like", "no_model_calls", "operations",
-    "operators", "statistic", "table",
+    "operators", "scratch_of", "statistic", "table",
 ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -19,8 +20,8 @@ from .host.tuned import Tuning
 from .target import Target, target
 
 __all__ = [
-    "Form", "Gradient", "Op", "Plan", "Result", "hidden_rows", "like", "no_model_calls", "operators", "signature_of",
-    "statistic",
+    "Form", "Gradient", "Op", "Plan", "Result", "hidden_rows", "like", "no_model_calls", "operators", "scratch_of",
+    "signature_of", "statistic",
 ]
 
 _REGISTRATION = f"{__package__}.torch_ops"  # where torch operators are registered
@@ -50,11 +51,12 @@ class Plan:
 
     Attributes:
         launcher: gives the launcher, by a memoised builder; None where there is nothing to launch.
-        operands: its arguments, of the results.
+        operands: its arguments, of the results and the scratch.
         zero: results that the kernel adds to.
         finish: called with the results after the launch.
         by_rows: the kernel takes rows, whatever the rank: `operands` is called with the results as matrices, so that
             arrays of every rank launch what is compiled once.
+        scratch: arrays that the launch takes beyond its results.
     """
 
     launcher: Callable[[], Any] | None
@@ -62,12 +64,13 @@ class Plan:
     zero: tuple[int, ...] = ()
     finish: Callable[..., None] | None = None
     by_rows: bool = False
+    scratch: tuple[Result, ...] = ()
 
-    def operands_of(self, outs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The launcher's arguments for these results."""
+    def operands_of(self, found: Target, like: Any, outs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The launcher's arguments for these results, with scratch of the kind of the array `like`."""
         if self.by_rows:
             outs = tuple(out.reshape(-1, out.shape[-1]) if len(out.shape) > 2 else out for out in outs)
-        return self.operands(*outs)
+        return self.operands(*outs, *(allocate(found, like, one.shape, one.dtype) for one in self.scratch))
 
 
 @dataclass(frozen=True)
@@ -109,8 +112,19 @@ def signature_of(schema: str) -> inspect.Signature:
     return inspect.Signature(parameters)
 
 
+def _first_array(arguments: tuple[Any, ...]) -> Any:
+    return next((a for a in arguments if hasattr(a, "shape")), None)
+
+
 def _no_workspace(target: Target, *operands: Any) -> int:
     return 0
+
+
+def scratch_of(plan: Callable[..., Plan | None], target: Target, *operands: Any) -> int:
+    """For :attr:`Op.workspace`: bytes of the scratch of a plan."""
+    planned, first = plan(target, *operands), _first_array(operands)
+    scratch = () if planned is None else planned.scratch
+    return sum(math.prod(one.shape) * array_dtype(target, first, one.dtype).itemsize for one in scratch)
 
 
 def _no_cases(target: Target, rows: int) -> Iterable[tuple[str, tuple[int, ...], dict[str, Any]]]:
@@ -213,7 +227,7 @@ class Op:
             ValueError: a shape, an option or the architecture is not supported.
         """
         arguments, found = self.arguments(*given, **named), target()
-        first = next((a for a in arguments if hasattr(a, "shape")), None)
+        first = _first_array(arguments)
         if first is None:
             raise TypeError(f"{self.name}: expected a torch tensor or a NumPy array, got {type(arguments[0]).__name__}")
         if not self.numpy and not is_torch(first):
@@ -225,7 +239,7 @@ class Op:
         outs = self._outs(found, first, arguments, plan, into)
         if plan is not None:
             if plan.launcher is not None:
-                launch(plan.launcher(), first, *plan.operands_of(outs), stream=stream)
+                launch(plan.launcher(), first, *plan.operands_of(found, first, outs), stream=stream)
             if plan.finish is not None:
                 plan.finish(*outs)
         return outs[0] if len(outs) == 1 else outs or None
@@ -256,14 +270,14 @@ class Op:
             ValueError: nothing is launched for these arguments.
         """
         arguments, found = self.arguments(*given, **named), target()
-        if not self.numpy and not is_torch(next(a for a in arguments if hasattr(a, "shape"))):
+        if not self.numpy and not is_torch(_first_array(arguments)):
             arguments = tuple(as_torch(a, self.name) for a in arguments)
         plan = self.plan(found, *arguments)
         if plan is None or plan.launcher is None:
             raise ValueError(f"{self.name}: nothing is launched for these arguments")
-        first = next(a for a in arguments if hasattr(a, "shape"))
+        first = _first_array(arguments)
         outs = self._outs(found, first, arguments, plan)
-        return plan.launcher(), list(plan.operands_of(outs)), outs
+        return plan.launcher(), list(plan.operands_of(found, first, outs)), outs
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         """The torch operator for torch tensors, :meth:`run` for NumPy arrays."""

@@ -39,12 +39,16 @@ class Staged:
         pieces: of which a tile is loaded, each where the body says `Step.start`: ``load(tile, slot, piece)``. 0: at the
             beginning of the step. A body that stores them one by one, too (`Step.store`), calls ``store(slot, stage,
             piece)``.
+        refilled: loads of a tile start two steps ahead with one set of registers: the body stores each piece of the
+            next tile before it starts the same of the tile behind it. Each load then has a whole step to arrive, and
+            there is always about a tile on the way.
     """
 
     load: Callable[..., Any]
     store: Callable[..., Any]
     reach: int = 1
     pieces: int = 0
+    refilled: bool = False
 
     @property
     def counter(self) -> str | None:
@@ -54,7 +58,10 @@ class Staged:
     def ahead(self, stages: int) -> int:
         if self.reach < 1:
             raise ValueError(f"Staged: reach must be 1 or more, got {self.reach}")
-        return self.reach
+        if self.refilled and (self.reach > 1 or not self.pieces or stages < 2):
+            raise ValueError("Staged: registers are refilled in pieces, one set of them, with two stages or more; got "
+                             f"reach {self.reach}, {self.pieces} pieces and {stages} stages")
+        return self.reach + self.refilled
 
     def period(self, stages: int) -> int:
         return self.reach

@@ -118,6 +118,8 @@ class Pipeline:
         """Start a tile; `number` is its position in the log and names its stage."""
         for piece in range(producer.pieces or 1):
             self._start_piece(producer, tile, number, piece)
+            if getattr(producer, "refilled", False):
+                sched_barrier(0)  # in the order of the loop, whose waits count what is on the way behind a piece
 
     def _place(self, tile: Any, number: int) -> Any:
         """What names the stage of a tile: its position in the log or, rolled, its number as an Int32."""
@@ -155,12 +157,17 @@ class Pipeline:
                     is_early = bool(getattr(producer, "early", False))
                     if is_early is early and number < self._started(producer) and self._exists(number):
                         self._only_producers(functools.partial(self._start, producer, number, number))
+            if number == 0:
+                self._finish_first(refilled=True)  # its registers are those of the next tile
             sched_barrier(0)
-        for producer in self.producers:
-            if isinstance(producer, Staged):
-                producer.finish(self._place(0, 0), self.stages)
+        self._finish_first(refilled=False)
         self._only_producers(lambda: self._wait(0))
         fenced(lds_barrier)
+
+    def _finish_first(self, refilled: bool) -> None:
+        for producer in self.producers:
+            if isinstance(producer, Staged) and producer.refilled is refilled:
+                producer.finish(self._place(0, 0), self.stages)
 
     @dsl_loc_tracing
     def start(self) -> None:
@@ -298,7 +305,7 @@ class Step:
     def start(self, piece: int) -> None:
         """Start a piece of the tile that this step starts, of the producers that have pieces.
 
-        ValueError if there is no such piece, or it has been started.
+        ValueError if there is no such piece, it has been started, or it would replace what has not been stored.
         """
         if piece not in range(self._pieces_due()) or piece in self._pieces or self._arrived:
             raise ValueError(f"piece {piece} of {self._pieces_due()} cannot be started: each is started once, before "
@@ -306,6 +313,9 @@ class Step:
         self._pieces.add(piece)
         pipeline = self._pipeline
         for producer in pipeline.producers:
+            if getattr(producer, "refilled", False) and not self._stored & {piece, None}:
+                raise ValueError(f"piece {piece} cannot be loaded yet: its registers hold that of the next tile, which "
+                                 "is stored first")
             ahead = pipeline._started(producer)
             if piece < producer.pieces and (self._left is None or self._left >= ahead):
                 pipeline._start_piece(producer, self.tile + ahead, self._number + ahead, piece)

@@ -12,13 +12,14 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig
 from ..host.dtypes import element_of
+from ..op import Result
 from ..parts.index import cdiv
 from ..parts.mathx import LN2, LOG2E, LOWEST, exp2
 from ..parts.memory import pointer
 from ..parts.reduce import fmax
 from ..target import Target
 
-__all__ = ["CombineConfig", "Parts", "add_parts", "choose_parts", "combine_kernel"]
+__all__ = ["CombineConfig", "Parts", "add_parts", "choose_parts", "combine_kernel", "parts_of"]
 
 MOST_PARTS = 256
 EVEN = 0.95  # share of the compute units' time that is worth no further parts
@@ -38,6 +39,12 @@ def choose_parts(target: Target, units: int, most: int, resident: int | None = N
         if even >= enough:
             break
     return best
+
+
+def parts_of(lines: int, columns: int, parts: int) -> tuple[Result, ...]:
+    """Scratch for what each of `parts` has of a line: its columns, and a logarithm. None of a single one."""
+    count = lines * parts
+    return (Result((count * columns,), "f32"), Result((count,), "f32")) if parts > 1 else ()
 
 
 @dataclass(frozen=True)

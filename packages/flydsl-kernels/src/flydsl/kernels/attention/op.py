@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
-from ..host.arrays import allocate, contiguous, is_torch
+from ..host.arrays import contiguous, is_torch
 from ..host.dtypes import dtype_name
-from ..op import Form, Gradient, Op, Plan, Result, like
+from ..op import Form, Gradient, Op, Plan, Result, like, scratch_of
 from ..parts.index import cdiv
 from ..target import Target
 from . import reference
 from .backward import build_attention_backward
-from .combine import choose_parts
+from .combine import choose_parts, parts_of
 from .config import ARCHS, LARGEST, STATISTICS, STEP, is_short, supported
 from .forward import build_attention_forward
 from .operands import FARTHEST, Operand, integers, shapes_of
@@ -140,11 +141,6 @@ class _Call:
         reach = max(shapes.rows * shapes.heads * shapes.dv * 4, 1)
         return max(min(splits, (FARTHEST - 1) // reach, MOST_GRID // max(shapes.batch, 1)), 1)
 
-    def parts_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of what each share has of a line, f32: columns, and a logarithm; nothing where keys are not shared."""
-        count = self.lines * self.splits
-        return ((count * self.shapes.dv,), (count,)) if self.splits > 1 else ()
-
     def sizes(self, descale_each: bool) -> Sizes:
         """For the kernels; `descale_each`: descales are those of sequences and heads."""
         shapes, (q, k, v) = self.shapes, map(_strided, self.operands)
@@ -188,20 +184,10 @@ def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any 
             lengths=lengths is not None, page=shapes.page, split=call.splits > 1, target=target,
             short=is_short(target, shapes.rows), **tile, **call.options)
 
-    parts = tuple(allocate(target, q, shape, "f32") for shape in call.parts_shapes()) or None
-    return Plan(build, lambda out, lse: (
-        *(x.flat for x in call.operands), out.reshape(-1), lse.reshape(-1), parts, *call.addends, sink, *call.integers,
-        factors, call.sizes(bool(given) and tuple(given[0].shape) == each != (1, 1)), call.lines, shapes.rows,
-        shapes.heads, shapes.batch))
-
-
-def _parts_bytes(target: Target, q: Any, k: Any, v: Any, bias: Any, slopes: Any, sink: Any, starts_q: Any,
-                 starts_k: Any, table: Any, lengths: Any, q_descale: Any, k_descale: Any, v_descale: Any,
-                 *numbers: Any) -> int:
-    if 0 in q.shape or v.shape[-1] == 0:
-        return 0
-    call = _Call(target, q, k, v, bias, slopes, starts_q, starts_k, table, lengths, *numbers)
-    return 4 * sum(math.prod(shape) for shape in call.parts_shapes())
+    return Plan(build, lambda out, lse, *parts: (
+        *(x.flat for x in call.operands), out.reshape(-1), lse.reshape(-1), parts or None, *call.addends, sink,
+        *call.integers, factors, call.sizes(bool(given) and tuple(given[0].shape) == each != (1, 1)), call.lines,
+        shapes.rows, shapes.heads, shapes.batch), scratch=parts_of(call.lines, shapes.dv, call.splits))
 
 
 def _sample(draw: Any, m: int, n: int, heads: int = 4, group: int = 2, more: int = 3,
@@ -236,17 +222,16 @@ def _plan_backward(target: Target, dout: Any, dlse: Any, q: Any, k: Any, v: Any,
     if 0 in q.shape or 0 in k.shape:
         return None
     shapes, most = call.shapes, _longest(starts_k) if starts_k is not None else call.shapes.keys
-    passed = [allocate(target, q, lse.shape, "f32").reshape(-1) for _ in range(STATISTICS)]
 
     def build() -> Any:
         return build_attention_backward(shapes.d, shapes.dv, stored, target=target,
                                         short=is_short(target, max(shapes.rows, most)), **call.options)
 
-    return Plan(build, lambda dq, dk, dv: (
+    return Plan(build, lambda dq, dk, dv, *passed: (
         *(x.flat for x in call.operands), contiguous(out).reshape(-1), contiguous(dout).reshape(-1), *statistics,
         *passed, dq.reshape(-1), dk.reshape(-1), dv.reshape(-1), *call.addends, *call.integers[:2],
         call.sizes(False), shapes.rows, most, shapes.heads, shapes.kv_heads, shapes.batch),
-        zero=(0, 1, 2) if shapes.packed_q else ())
+        zero=(0, 1, 2) if shapes.packed_q else (), scratch=(Result((math.prod(lse.shape),), "f32"),) * STATISTICS)
 
 
 def _backward_sample(draw: Any, m: int, n: int) -> tuple[Any, ...]:
@@ -257,11 +242,6 @@ def _backward_sample(draw: Any, m: int, n: int) -> tuple[Any, ...]:
             -1, 0, 0.0, 0)
 
 
-def _statistics_bytes(target: Target, dout: Any, dlse: Any, q: Any, k: Any, v: Any, out: Any, lse: Any,
-                      *rest: Any) -> int:
-    return 0 if 0 in q.shape or 0 in k.shape else STATISTICS * 4 * math.prod(lse.shape)
-
-
 ATTENTION_BWD = Op(
     "attention_bwd",
     "(Tensor dout, Tensor dlse, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor? bias=None, "
@@ -270,7 +250,7 @@ ATTENTION_BWD = Op(
     "Gradients of attention by q, k and v, from its results",
     results=lambda dout, dlse, q, k, v, *rest: (like(q), like(k), like(v)), plan=_plan_backward,
     sample=_backward_sample, widths=(64, 96), reference=reference.attention_backward, public=False, tolerance=2e-2,
-    workspace=_statistics_bytes, archs=ARCHS,
+    workspace=partial(scratch_of, _plan_backward), archs=ARCHS,
 )
 
 _SAVED = ("q", "k", "v", "bias", "alibi_slopes", "sink", "cu_seqlens_q", "cu_seqlens_k")
@@ -314,7 +294,7 @@ ATTENTION_FWD = Op(
     "softmax(q k^T scale) v with a band, soft cap, bias, ALiBi, sink; packed or paged; and the log of its denominators",
     results=_results, plan=_plan, sample=_sample, widths=(64, 96), reference=reference.attention,
     public=False, tolerance=1e-2, gradient=Gradient(_backward, _save), archs=ARCHS, bench=_cases, flops=_flops,
-    workspace=_parts_bytes, tuning=TUNING,
+    workspace=partial(scratch_of, _plan), tuning=TUNING,
     prebuilt=lambda op, draw, model: [_sample(draw, 64, model.head, model.heads, model.heads // model.kv_heads, 0)],
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["attention", "attention_backward", "paged_rows"]
+__all__ = ["attention", "attention_backward", "one", "paged_rows"]
 
 
 def paged_rows(cache: Any, table: Any, length: int) -> Any:

@@ -42,8 +42,10 @@ class PageNumbers:
 
 @flyc.jit
 def _largest(numbers, worst):
-    for i in range(1, fx.ceildiv(numbers.end - numbers.first, numbers.threads), unroll=UNROLL):
-        worst = fx.max(worst, numbers.at(i))
+    steps = fx.ceildiv(numbers.end - numbers.first, numbers.threads)
+    for first in range(1, steps, UNROLL):
+        for number in [numbers.at(first + i) for i in range(UNROLL)]:  # those beyond the end are the last one again
+            worst = fx.max(worst, number)
     return worst
 
 

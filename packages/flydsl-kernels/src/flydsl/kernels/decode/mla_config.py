@@ -7,7 +7,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..attention.config import CHUNK, matrix_of
+from ..attention.config import CHUNK, HALF, matrix_of
 from ..host.config import require
 from ..parts.index import cdiv
 from ..target import Target
@@ -35,7 +35,7 @@ class Waves:
 
 FEW = 64  # rows that leave a workgroup waves for a second share of the columns
 _OF_MANY = {"gfx90a": Waves(8, 1, 32), "gfx942": Waves(8, 1, 32), "gfx950": Waves(8, 1, 192), "gfx120": Waves(4, 4),
-            "gfx1250": Waves(4, 2, 0, 2)}
+            "gfx1250": Waves(2, 2, 0, 4)}
 _OF_FEW = {**dict.fromkeys(_OF_MANY, Waves(4, 2)), "gfx120": Waves(4, 4)}  # gfx120 has 256 registers a lane
 
 
@@ -57,9 +57,15 @@ class MlaConfig(DecodeConfig):
     parked: int = 0
 
     @property
+    def alone(self) -> bool:
+        """Whether what a wave holds (sums, queries, scores twice) leaves no room on its SIMD for another wave."""
+        queries = self.columns + self.rotated_columns - self.parked
+        return self.wave_rows * (self.columns + queries // 2 + 2 * self.keys) // self.target.wave > HALF
+
+    @property
     def hints(self) -> dict[str, Any]:
-        """For the compiler: two waves share a SIMD, of 512 registers each."""
-        return {"rocdl.waves_per_eu": 2} if self.target.register_quarters else {}
+        """For the compiler: two waves share a SIMD, of 512 registers each, unless one is `alone`."""
+        return {"rocdl.waves_per_eu": 1 if self.alone else 2} if self.target.register_quarters else {}
 
     @property
     def columns(self) -> int:
@@ -127,8 +133,10 @@ class MlaConfig(DecodeConfig):
 
     @property
     def resident(self) -> int:
-        """Workgroups that share a compute unit: as many as have `BUSY` waves, where LDS has room."""
-        return max(min(BUSY // self.waves, self.target.lds_bytes // self.lds_bytes), 1)
+        """Workgroups that share a compute unit: as many as have `BUSY` waves (half of them where one is `alone`),
+        where LDS has room."""
+        waves = BUSY // 2 if self.alone else BUSY
+        return max(min(waves // self.waves, self.target.lds_bytes // self.lds_bytes), 1)
 
     @property
     def lane_columns(self) -> int:

@@ -117,8 +117,11 @@ def attend_latents(tensors, sizes, config, share, results):
         numbers.require(sizes.pages)
         operands = [part.ready() for part in q]
         parked = [Parked(memory, part, thread, config.threads) for part in operands[1:]] if config.parked else []
-        for step in fx.pipeline_range(fx.Pipeline(share.tiles, STAGES, tile.producer(), rolled=True)):
-            copies = [Work(partial(step.start, piece)) for piece in range(tile.pieces)]
+        pipeline = fx.Pipeline(share.tiles, STAGES, tile.producer(), rolled=True)
+        pipeline.start()
+        tile.found()
+        for step in fx.pipeline_range(pipeline):
+            copies = [Work(partial(tile.advance, step, piece)) for piece in range(tile.pieces)]
             scores.fill(0.0)
             products = [*tile.keys(first, scores, step.stage, own), tile.values(second, sums, step.stage, own)]
             for i in fx.range_constexpr(len(parts)):

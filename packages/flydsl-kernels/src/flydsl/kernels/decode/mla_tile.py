@@ -26,7 +26,7 @@ class LatentTile:
     """Tiles of the context on their way to stages of LDS, in the type of the products.
 
     A wave moves some tokens of each: piece by piece their latent vectors, then their rotated parts, as many at a time
-    as it has lanes for. Page numbers are looked up a tile ahead, each lane that of a token.
+    as it has lanes for. Page numbers are looked up a tile before the one that is moved, each lane that of a token.
     """
 
     def __init__(self, config: MlaConfig, memory: Any, pages: Pages, begin: Any, lane: Any, wave: Any) -> None:
@@ -38,7 +38,7 @@ class LatentTile:
         self.together = PAIR * config.target.wave // ROPE  # rotated parts of a piece
         self.latents = config.share * self.each
         self.pieces = self.latents + config.share // self.together
-        self.number = fx.make_rmem_tensor(1, fx.Int32)
+        self.number, self.coming = (fx.make_rmem_tensor(1, fx.Int32) for _ in range(2))  # pages of this tile, the next
         self.held = [Pieces(config.stored_element, chunk, count)  # where tiles pass through registers
                      for chunk, count in ((CHUNK, self.latents), (PAIR, self.pieces - self.latents))]
 
@@ -46,13 +46,25 @@ class LatentTile:
         """That of the pipeline over the tiles."""
         if self.config.direct:
             return fx.Direct(self._copy, pieces=self.pieces)
-        return fx.Staged(lambda tile, _, piece: self._load(tile, piece), lambda _, stage: self._store(stage),
-                         pieces=self.pieces)
+        return fx.Staged(lambda tile, _, piece: self._load(tile, piece),
+                         lambda _, stage, piece=None: self._store(stage, piece), pieces=self.pieces, refilled=True)
+
+    def advance(self, step: Any, piece: int) -> None:
+        """Start moving a piece of the tile that a step of the pipeline starts."""
+        if not self.config.direct:
+            step.store(piece)
+        step.start(piece)
 
     def look(self, tile: Any) -> None:
         """Start looking up the pages of a tile."""
         tokens = self.config.keys
-        self.number[0] = self.pages.number(self.begin + tile * tokens, mod(self.lane, tokens)).to(fx.Int32)
+        self.coming[0] = self.pages.number(self.begin + tile * tokens, mod(self.lane, tokens)).to(fx.Int32)
+
+    def found(self) -> None:
+        """Let the lookup under way be done before the loop: moved there by the compiler, behind the loads of a tile, it
+        would make every turn wait for these."""
+        if not self.config.direct:
+            self.coming[0] = fx.Int32(fx.rocdl.computed_here(self.coming[0]))
 
     def _start(self, tile: Any, number: int) -> Any:
         """Pointer to this wave's token of a number. Of the wave, not of the lane: scalar units have the time."""
@@ -62,7 +74,10 @@ class LatentTile:
 
     def _source(self, tile: Any, piece: int) -> tuple[Any, Any]:
         """Pointer to the token of which this lane moves elements of a piece, and the first of their columns; with the
-        last piece, the pages of the next tile are looked up."""
+        first one, the pages of the next tile are looked up, so that what the lookup waits for has long arrived."""
+        if piece == 0:
+            self.number[0] = self.coming[0]
+            self.look(tile + 1)
         if piece < self.latents:
             token, part = divmod(piece, self.each)
             start, column = self._start(tile, token), (self.lane + part * self.config.target.wave) * CHUNK
@@ -71,8 +86,6 @@ class LatentTile:
             start, column = self._start(tile, first), RANK + mod(self.lane * PAIR, ROPE)
             if self.together == 2:
                 start = (self.lane * PAIR < ROPE).select(start, self._start(tile, first + 1))
-        if piece == self.pieces - 1:
-            self.look(tile + 1)
         return start, column
 
     def latent(self, stage: Any) -> Any:
@@ -111,8 +124,8 @@ class LatentTile:
         held, number = self._held(piece)
         held.load(*self._source(tile, piece), number)
 
-    def _store(self, stage: Any) -> None:
-        for piece in range(self.pieces):
+    def _store(self, stage: Any, only: int | None) -> None:
+        for piece in range(self.pieces) if only is None else (only,):
             held, number = self._held(piece)
             lds_write(*self._target(stage, piece), held.get(self.config, number))
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..attention.combine import choose_parts
+from ..attention.combine import choose_parts, parts_of
 from ..cache.arrays import as_scale, one_scale, require_native
-from ..host.arrays import allocate, contiguous, span, strides_of
+from ..host.arrays import contiguous, span, strides_of
 from ..host.config import require
 from ..host.dtypes import dtype_name, float_name
-from ..op import Op, Plan, Result, like
+from ..op import Op, Plan, Result, like, scratch_of
 from ..parts.index import cdiv
 from ..target import Target
 from . import reference
@@ -33,50 +32,17 @@ MLA_EVEN = 0.9  # share of the compute units' time that is worth no further part
 # ------------------------------------------------------------------------------------------- paged attention
 
 
-@dataclass(frozen=True)
-class _Call:
-    """A checked call: the builder's arguments, and the sizes that are known at run time.
-
-    Attributes:
-        parts: workgroups that share a context.
-        lines: query rows of the call.
-    """
-
-    builder: Callable[..., Any]
-    static: tuple[Any, ...]
-    options: dict[str, Any]
-    operands: tuple[Any, ...]
-    sizes: tuple[Any, ...]
-    parts: int
-    lines: int
-    columns: int
-
-    def scratch_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of the parts and of their logarithms, f32; nothing where contexts are not shared."""
-        return ((self.lines * self.parts, self.columns), (self.lines * self.parts,)) if self.parts > 1 else ()
-
-    def plan(self, target: Target, like: Any) -> Plan:
-        """With scratch of the kind of `like`."""
-
-        def operands(out: Any) -> tuple[Any, ...]:
-            scratch = [allocate(target, like, shape, "f32") for shape in self.scratch_shapes()] or [like] * 2
-            return (*self.operands, out, *scratch, *self.sizes)
-
-        return Plan(lambda: self.builder(*self.static, **self.options, split=self.parts > 1, target=target), operands)
+def _plan(target: Target, builder: Callable[..., Any], operands: tuple[Any, ...], given: tuple[Any, ...], lines: int,
+          columns: int, parts: int) -> Plan:
+    """Attention of so many lines in `parts` of each context: what the builder makes takes operands, the result, scratch
+    for the parts, and what is given."""
+    scratch = parts_of(lines, columns, parts)
+    return Plan(partial(builder, split=bool(scratch), target=target),
+                lambda out, *held: (*operands, out, *(held or operands[:2]), *given), scratch=scratch)
 
 
-def _plan(check: Callable[..., _Call | None], target: Target, q: Any, *arguments: Any) -> Plan | None:
-    call = check(target, q, *arguments)
-    return None if call is None else call.plan(target, call.operands[0])
-
-
-def _workspace(check: Callable[..., _Call | None], target: Target, *arguments: Any) -> int:
-    call = check(target, *arguments)
-    return 0 if call is None else 4 * sum(math.prod(shape) for shape in call.scratch_shapes())
-
-
-def _check_paged(target: Target, q: Any, k_cache: Any, v_cache: Any, table: Any, lengths: Any, scale: Any, left: int,
-           right: int, softcap: float, sink: Any, k_scale: Any, v_scale: Any, out_dtype: Any) -> _Call | None:
+def _plan_paged(target: Target, q: Any, k_cache: Any, v_cache: Any, table: Any, lengths: Any, scale: Any, left: int,
+           right: int, softcap: float, sink: Any, k_scale: Any, v_scale: Any, out_dtype: Any) -> Plan | None:
     where = "paged_attention"
     dtype = dtype_name(q, where, ("f16", "bf16"))
     require(where, len(q.shape) == 4, f"q must be [B, Sq, H, D], got {tuple(q.shape)}")
@@ -105,8 +71,8 @@ def _check_paged(target: Target, q: Any, k_cache: Any, v_cache: Any, table: Any,
     operands = (contiguous(q), span(caches.keys), span(caches.values), span(table), lengths, *given, lengths)
     places = (strides_of(table)[0], table.shape[1], caches.pages, *caches.strides)
     sizes = sizes_of(heads, parts, places, float(dim**-0.5 if scale is None else scale), max(left, 0), float(softcap))
-    lines = batch * queries * heads
-    return _Call(build_paged_attention_module, static, options, operands, (batch, sizes), parts, lines, dim)
+    return _plan(target, partial(build_paged_attention_module, *static, **options), operands, (batch, sizes),
+                 batch * queries * heads, dim, parts)
 
 
 def _paged_attention(op: Op, q: Any, k_cache: Any, v_cache: Any, block_table: Any, seqlens: Any, *,
@@ -172,8 +138,8 @@ PAGED_ATTENTION = Op(
     "int window_left=-1, int window_right=-1, float softcap=0.0, Tensor? sink=None, Tensor? k_scale=None, "
     "Tensor? v_scale=None, str? out_dtype=None) -> Tensor",
     "Attention of 1 to 16 new tokens of each sequence over paged caches (f16, bf16, fp8): GQA, window, soft cap, sinks",
-    results=lambda q, *rest: (like(q, rest[-1]),), plan=partial(_plan, _check_paged),
-    workspace=partial(_workspace, _check_paged), form=_paged_attention,
+    results=lambda q, *rest: (like(q, rest[-1]),), plan=_plan_paged,
+    workspace=partial(scratch_of, _plan_paged), form=_paged_attention,
     reference=reference.paged_attention, sample=_sample_paged, widths=(64, 96), tolerance=2e-3, archs=ARCHS,
     flops=lambda q, k, v, table, lengths, *_: 4 * math.prod(q.shape[1:]) * int(lengths.sum()),
     bench=lambda target, rows: [
@@ -185,8 +151,8 @@ PAGED_ATTENTION = Op(
 # ------------------------------------------------------------------------------------------- MLA
 
 
-def _check_mla(target: Target, q: Any, cache: Any, table: Any, lengths: Any, scale: float, rank: int, q_scale: Any,
-               kv_scale: Any, out_dtype: Any) -> _Call | None:
+def _plan_mla(target: Target, q: Any, cache: Any, table: Any, lengths: Any, scale: float, rank: int, q_scale: Any,
+               kv_scale: Any, out_dtype: Any) -> Plan | None:
     where = "mla_decode"
     query = dtype_name(q, where, CACHES)
     require(where, rank == RANK and len(q.shape) == 4 and q.shape[3] == RANK + ROPE,
@@ -211,9 +177,9 @@ def _check_mla(target: Target, q: Any, cache: Any, table: Any, lengths: Any, sca
     parts = choose_parts(target, batch * config.row_blocks, most, config.resident, MLA_EVEN)
     operands = (contiguous(q), span(rows), span(table), lengths, *scales)
     places = (strides_of(table)[0], table.shape[1], cache.shape[0], *(*strides_of(rows)[:2], 0, 0) * 2)
-    sizes = (batch, sizes_of(heads, parts, places, float(scale)))
-    options = {"q_scaled": q_scale is not None, "kv_scaled": kv_scale is not None}
-    return _Call(build_mla_decode_module, static, options, operands, sizes, parts, batch * queries * heads, RANK)
+    builder = partial(build_mla_decode_module, *static, q_scaled=q_scale is not None, kv_scaled=kv_scale is not None)
+    return _plan(target, builder, operands, (batch, sizes_of(heads, parts, places, float(scale))),
+                 batch * queries * heads, RANK, parts)
 
 
 def _mla_decode(op: Op, q: Any, kv_cache: Any, block_table: Any, seqlens: Any, *, scale: float,
@@ -262,7 +228,7 @@ MLA_DECODE = Op(
     "Multi-head latent attention of 1 to 16 new tokens of each sequence over paged vectors of 576 (f16, bf16, fp8)",
     results=lambda q, cache, table, lengths, scale, rank, q_scale, kv_scale, out: (
         Result((*q.shape[:3], rank), out or ("bf16" if q.dtype.itemsize == 1 else q.dtype)),),
-    plan=partial(_plan, _check_mla), workspace=partial(_workspace, _check_mla), form=_mla_decode,
+    plan=_plan_mla, workspace=partial(scratch_of, _plan_mla), form=_mla_decode,
     reference=_reference_mla, sample=_sample_mla, widths=(RANK + ROPE,), tolerance=2e-3, archs=ARCHS,
     flops=lambda q, cache, table, lengths, *_: 2 * math.prod(q.shape[1:3]) * (2 * RANK + ROPE) * int(lengths.sum()),
     bench=lambda target, rows: [
