@@ -116,6 +116,35 @@ def test_every_tile_between_guards(block):
     close(out.check(), reference, STEP["bf16"] * float(reference.abs().max()))
 
 
+def test_builder_refuses_operands_that_do_not_fit():
+    n, c, w, k, taps = 2, 32, 20, 4, 3
+    wo = w - taps + 1
+    x, rows = (torch.zeros(count, dtype=torch.bfloat16) for count in (n * w * c + 8, k * 128))
+    bias, y = torch.zeros(k), torch.zeros(n, k, wo, dtype=torch.bfloat16)
+    what = dict(dtype="bf16", block_m=64, block_n=64, bias=True, target=target())
+    sizes = (n * wo, k, 1, 1, w, 1, 1, wo, 2, 1, 1, taps, c, 1, n * w * c, n * w * c)
+    shared = torch.zeros(2 * y.numel())
+    for config, parts in ((ConvConfig(**what), x), (ConvConfig(**what, taps=(1, 1, taps), channels=c), x),
+                          (ConvConfig(**what, splits=2), shared)):
+        run = build_conv_module(config)
+        run(x, rows, bias, y, parts, *sizes)
+        for at, wrong in ((0, x[1:]), (1, rows[1:]), (2, bias[1:]), (3, y[1:]), (4, shared[1:])):
+            if at == 4 and parts is x:
+                continue
+            given = [x, rows, bias, y, parts]
+            given[at] = wrong
+            with pytest.raises(ValueError, match="holds fewer elements"):
+                run(*given, *sizes)
+        with pytest.raises(TypeError, match="built for Float32, but an argument holds BFloat16"):
+            run(x, rows, bias.bfloat16(), y, parts, *sizes)
+        with pytest.raises(ValueError, match="y must be dense"):
+            run(x, rows, bias, y.transpose(0, 1), parts, *sizes)
+    with pytest.raises(ValueError, match="tiles of 64 must cover"):
+        build_conv_module(ConvConfig(**what))(x, rows, bias, y, x, *sizes[:11], 5, *sizes[12:])
+    with pytest.raises(ValueError, match="too few tiles of 64 for the splits"):
+        build_conv_module(ConvConfig(**what, splits=3))(x, rows, bias, y, torch.zeros(3 * y.numel()), *sizes)
+
+
 def test_inputs_beyond_2_gib():
     """Positions whose byte offsets have 32 bits and more; only those that are read are ever touched."""
     c, k, step, outs = 8, 16, 50_000_000, 4

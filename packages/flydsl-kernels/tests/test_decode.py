@@ -16,7 +16,8 @@ import flydsl.ir
 import flydsl.runtime as rt
 from flydsl.kernels import ops
 from flydsl.kernels.attention.combine import choose_parts
-from flydsl.kernels.decode import reference
+from flydsl.kernels.decode import build_mla_decode_module, build_paged_attention_module, reference
+from flydsl.kernels.decode.kernel import sizes_of
 from flydsl.kernels.decode.mla_config import mla_config
 from flydsl.kernels.decode.op import MLA_DECODE, PAGED_ATTENTION
 from flydsl.kernels.target import target
@@ -414,3 +415,48 @@ def test_small_workgroups_of_mla_share_a_compute_unit():
     few, many = [mla_config("here", found, heads, 1, "bf16", "bf16", "bf16", 1) for heads in (16, 128)]
     assert few.resident == {"gfx950": 2, "gfx1250": 4}.get(found.arch, 1) and many.resident == 1
     assert few.resident * few.lds_bytes <= found.lds_bytes
+
+
+# ------------------------------------------------------------------------------------------- launchers
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_launchers_refuse_operands_that_do_not_fit(lists):
+    batch, heads, dim, page, pages, columns, parts = 2, 4, 64, 16, 6, 3, 2
+    rows = batch * heads
+    q, out = (torch.zeros(batch, 1, heads, dim, dtype=torch.bfloat16) for _ in range(2))
+    cache = torch.zeros(pages, page, 2, dim, dtype=fp8_dtype())
+    table = torch.arange(pages, dtype=torch.int32)
+    lengths, starts = torch.tensor([20, 5], dtype=torch.int32), torch.tensor([0, 3, 6], dtype=torch.int32)
+    sink, scales = torch.zeros(heads), torch.ones(pages, 2, page)
+    given = [q, cache, cache, table, lengths, sink, scales, scales[0, 0, :2].contiguous(), starts, out,
+             torch.zeros(rows * parts, dim), torch.zeros(rows * parts)]
+    places = (columns, pages if lists else columns, pages, *(page * 2 * dim, 2 * dim, dim, 0) * 2)
+    sizes = sizes_of(heads, parts, places, 0.125)
+    run = build_paged_attention_module(dim, 2, cache="fp8", sink=True, key_scales="token", value_scales="head",
+                                       lists=lists)
+    run(*given, batch, sizes)
+    for at in (0, 3, 4, 5, 6, 7, 8, 9, 10, 11):
+        if at == 8 and not lists:
+            continue
+        short = given[at].reshape(-1)[1:]
+        with pytest.raises(ValueError, match="holds fewer elements"):
+            run(*given[:at], short, *given[at + 1 :], batch, sizes)
+    with pytest.raises(TypeError, match="built for BFloat16, but an argument holds Float16"):
+        run(q.half(), *given[1:], batch, sizes)
+    with pytest.raises(ValueError, match="out must be dense"):
+        run(*given[:9], out.new_empty(batch, 1, heads, 2 * dim)[..., :dim], *given[10:], batch, sizes)
+
+
+def test_mla_launcher_refuses_operands_that_do_not_fit():
+    batch, heads, pages, parts = 2, 16, 8, 2
+    q, cache = torch.zeros(batch, 1, heads, 576).bfloat16(), torch.zeros(pages, 1, 1, 576).bfloat16()
+    given = [q, cache, torch.arange(pages, dtype=torch.int32), torch.tensor([4, 3], dtype=torch.int32), q, q,
+             torch.zeros(batch, 1, heads, 512).bfloat16(), torch.zeros(batch * heads * parts, 512),
+             torch.zeros(batch * heads * parts)]
+    sizes = sizes_of(heads, parts, (4, 4, pages, *(576, 576, 0, 0) * 2), 0.1)
+    run = build_mla_decode_module(heads)
+    run(*given, batch, sizes)
+    for at in (0, 2, 3, 6, 7, 8):
+        with pytest.raises(ValueError, match="holds fewer elements"):
+            run(*given[:at], given[at].reshape(-1)[1:], *given[at + 1 :], batch, sizes)

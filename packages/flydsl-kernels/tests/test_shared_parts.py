@@ -5,10 +5,13 @@ from kernel_helpers import Guarded, needs, random, torch
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
+from flydsl._mlir import ir
+from flydsl.compiler.kernel_function import CompilationContext
 from flydsl.kernels import common
 from flydsl.kernels.parts.memory import lds_write, pointer
 from flydsl.kernels.parts.reduce import Lds
 from flydsl.kernels.target import target
+from flydsl.utils.smem_allocator import SmemAllocator, SmemPtr
 
 THREADS = 256
 
@@ -282,3 +285,94 @@ def test_host_helpers():
         out = torch.full_like(x, torch.nan)
         common._run_compiled(build_softmax_module(4, 40, "f32"), x, out, 4)
         assert (out.double() - torch.softmax(x.double(), -1)).abs().max() <= 1e-6
+
+
+# --------------------------------------------------------------------------------------------------- views
+
+ROWS, COLUMNS = 16, 24
+
+
+@flyc.kernel
+def views_kernel(source, out, address: fx.Int64):
+    """``out = (source + what is at the address)^T``, through views of global memory and of LDS."""
+    at = fx.thread_idx.x
+    row, column = at // (COLUMNS // 4), at % (COLUMNS // 4) * 4
+    x = common.GTensor(source, fx.Float32, (-1, COLUMNS))
+    y = common.GTensor(address, fx.T.f32, (ROWS, COLUMNS), static_bytes_offset_i64=COLUMNS * 4, base_offset=-COLUMNS)
+    lds = common.STensor(Lds().array(fx.Float32, ROWS * COLUMNS), fx.Float32, (ROWS, COLUMNS))
+    lds.vec_store((row, column), x.vec_load((row, column), 4) + y.vec_load((row, column), 4), 4)
+    fx.barrier()
+    turned = common.GTensor(out, fx.Float32, (COLUMNS, ROWS), cache_modifier=1)
+    tile = turned.local_tile((4, 2), (column // 4, row // 2))
+    for i in fx.range_constexpr(4):
+        tile[i, row % 2] = lds[row, column + i]
+
+
+def test_views_by_coordinates():
+    @flyc.jit
+    def run(source, out, address: fx.Int64):
+        views_kernel(source, out, address).launch(grid=(1,), block=(ROWS * COLUMNS // 4,))
+
+    x, y, out = random(ROWS, COLUMNS), random(ROWS, COLUMNS, seed=1), torch.full((COLUMNS, ROWS), torch.nan)
+    run(x, out, y.data_ptr())
+    assert torch.equal(out, (x + y).T)
+
+
+@flyc.kernel
+def older_view_kernel(source, out, allocator: fx.Constexpr, offset: fx.Constexpr):
+    at = fx.thread_idx.x
+    lds = common.STensor(SmemPtr(allocator.get_base(), offset, fx.T.f16, (128,)), fx.T.f16, (2, 64), (1, 2))
+    lds[at % 2, at // 2] = common.GTensor(source, fx.Float16, (128,))[at]
+    fx.barrier()
+    common.GTensor(out, fx.Float16, (-1,), base_offset=1)[at] = lds[1 - at % 2, at // 2]
+
+
+@pytest.mark.filterwarnings("ignore:SmemAllocator:DeprecationWarning")
+def test_view_of_lds_of_the_older_allocator():
+    allocator = SmemAllocator(None, arch=target().name, global_sym_name="older_view")
+    offset = allocator._align(allocator.ptr + 4, 16)
+    allocator.ptr = offset + 256
+
+    @flyc.jit
+    def run(source, out):
+        allocator.finalized = False
+        with ir.InsertionPoint(CompilationContext.get_current().gpu_module_body):
+            allocator.finalize()
+        older_view_kernel(source, out, allocator, offset).launch(grid=(1,), block=(128,))
+
+    x, out = random(128, dtype="f16"), torch.zeros(129, dtype=torch.float16)
+    run(x, out)
+    assert torch.equal(out[1:].view(64, 2), x.view(64, 2).flip(1)) and out[0] == 0
+
+
+def test_views_refuse_other_ranks():
+    view = common.GTensor.__new__(common.GTensor)
+    super(common.GTensor, view).__init__(fx.Float32, (4, 8), None, 0)
+    assert view.linear_offset((2, 3)) == 19 and view.local_tile((2, 4), (1, 1)).linear_offset((1, 2)) == 30
+    with pytest.raises(ValueError, match="coordinate of 2 numbers is needed, got 1"):
+        view.linear_offset(3)
+    with pytest.raises(ValueError, match="a stride for each extent"):
+        super(common.GTensor, view).__init__(fx.Float32, (4, -1), None, 0)
+
+
+@pytest.mark.parametrize("preshuffled", [False, True])
+def test_places_of_an_operand_in_memory(preshuffled):
+    """What lane after lane copies to LDS in a row is what the readers of the 8-wave GEMM expect there."""
+    k, rows, waves, rounds = 256, 64, 4, 2
+    matrix = torch.arange(rows * k).view(rows, k)
+    if preshuffled:
+        memory = matrix.view(rows // 16, 16, k // 64, 4, 16).permute(0, 2, 3, 1, 4).reshape(-1)
+    else:
+        memory = matrix.reshape(-1)
+    lds = torch.full((rows * 128,), -1)
+    for wave in range(waves):
+        for lane in range(64):
+            offsets = common.compute_global_swizzle(lane, wave, k, rounds, preshuffled, waves)
+            for r, offset in enumerate(offsets):
+                place = (wave + r * waves) * 1024 + lane * 16
+                lds[place : place + 16] = memory[offset : offset + 16]
+    for row in range(rows):
+        for column in range(0, 128, 16):
+            place = (row // 8 * 1024 + row % 8 * 16 + column // 16 * 128 if preshuffled
+                     else common.swizzle_128(row, column))
+            assert torch.equal(lds[place : place + 16], matrix[row, column : column + 16])

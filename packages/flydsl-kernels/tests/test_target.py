@@ -76,7 +76,8 @@ def test_nothing_below_an_operation_asks_for_the_current_target():
     entries = {  # where a caller begins who did not say: operations, forms with static arguments at the call, models
         "operation.py": {"run", "prepare"}, "torch_ops/__init__.py": {"_fake", "rule"}, "workspace.py": {"workspace"},
         "compat/gemm_a16w16.py": {"get_default_kwargs", "gemm_a16w16", "get_semaphore"},
-        "compat/gemm_a16w16_gfx950.py": {"make_gemm_a16w16_gfx950_param"}, "compat/gemm_callers.py": {"_operands"},
+        "compat/gemm_a16w16_gfx950.py": {"make_gemm_a16w16_gfx950_param"},
+        "compat/gemm_callers.py": {"_operands", "flydsl_batched_gemm_mxfp4"},
         "compat/mxfp4_preshuffle.py": {"launch_gemm"},
         "compat/gemm_fp8fp4_gfx1250.py": {"launch_gemm_a8w8", "launch_gemm_a8w4_mxscale"},
         "norm/rms_builders.py": {"rmsnorm_direct"},

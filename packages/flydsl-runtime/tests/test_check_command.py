@@ -175,6 +175,19 @@ def test_wrong_arguments(tmp_path: Path):
     assert done.returncode == 137
 
 
+def test_arguments_are_looked_at_before_the_program_runs(tmp_path: Path):
+    program = tmp_path / "program.py"
+    program.write_text("print('ran')")
+    for arguments, why in (
+        (["--arch", "gfx1", program], "error: gfx1 is not simulated; these are: gfx90a, gfx942"),
+        (["-o", "/nothing/report", program], "error: -o=/nothing/report: the folder /nothing does not exist"),
+        (["missing.py"], "error: missing.py: no such program"),
+    ):
+        done = check(*arguments)
+        assert done.returncode == 1 and done.stderr.startswith(why) and done.stderr.count("\n") == 1, done.stderr
+        assert not done.stdout
+
+
 PLUGIN_TEST = """
 import sys
 import numpy as np

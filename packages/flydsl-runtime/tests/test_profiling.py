@@ -231,7 +231,17 @@ def test_constants_of_the_model_are_listed() -> None:
     rows = {row["name"]: row for row in json.loads(done.stdout)["gfx942"]}
     assert rows["memoryBytesPerSec"]["value"] == 5.3e12 and all(row["source"] for row in rows.values())
     assert "clockMhz" in run("-m", "flydsl.runtime", "model").stdout
-    assert "gfx000 is not simulated" in run("-m", "flydsl.runtime", "model", "--arch", "gfx000").stderr
+    for command in ("model", "coverage"):
+        assert "gfx000 is not simulated" in run("-m", "flydsl.runtime", command, "--arch", "gfx000").stderr
+
+
+def test_a_file_that_is_no_profile(tmp_path: Path) -> None:
+    file = tmp_path / "empty.json"
+    file.write_text("{}")
+    for command in ("stats", "report"):
+        done = run("-m", "flydsl.runtime", command, str(file))
+        assert done.returncode == 1
+        assert done.stderr == f"error: {file} is not a saved profile: it is no list of launches\n"
 
 
 def test_the_calculator_follows_the_profile() -> None:

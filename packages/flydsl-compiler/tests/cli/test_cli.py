@@ -105,9 +105,42 @@ def test_wrong_command_lines(program: Path, capsys: pytest.CaptureFixture[str]) 
         (["compile", f"{program}:helper"], "no jit function 'helper'; it has: scale"),
         (["bench", str(program)], "FILE.py:FUNCTION"),
         (["cache", "explain", "zzzz"], "0 artifacts have a key"),
+        (["cache", "list", "--dir", str(program)], "is no folder"),
+        (["cache", "prune", "-5"], "at least 0 MiB"),
+        (["run", "--trace", "/nothing/trace.json", str(program)], "no folder /nothing"),
     ):
         assert main(arguments) == 2
         assert why in capsys.readouterr().err
+
+
+def test_architectures_and_checks_are_named_before_anything_runs(program: Path,
+                                                                 capsys: pytest.CaptureFixture[str]) -> None:
+    known = "unknown architecture 'gfxxx'; known: gfx90a, gfx942"
+    for arguments, why in (
+        *(([command, "--arch", "gfxxx", str(program)], known) for command in ("run", "compile", "ir", "asm", "bench")),
+        (["compile", "--arch", "gfx942,gfxxx", str(program)], known),
+        (["cache", "explain", "--arch", "gfxxx", f"{program}:scale"], known),
+        (["run", "--check", "race,foo", str(program)], "unknown check 'foo'; there are oob, race"),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        streams = capsys.readouterr()
+        assert stop.value.code == 2 and why in streams.err and not streams.out, arguments
+
+
+def test_files_that_are_wrong(tmp_path: Path, program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Errors are as Python prints them, without the frames of the command, and the status says so."""
+    open_bracket, division = tmp_path / "bracket.py", tmp_path / "division.py"
+    open_bracket.write_text("x = (\n")
+    division.write_text("def f():\n    return 1 / 0\n\nf()\n")
+    for path, why in ((open_bracket, "SyntaxError"), (division, "ZeroDivisionError")):
+        for target in (["run", str(path)], ["compile", str(path)], ["compile", f"{path}:f"], ["ir", str(path)]):
+            assert main(target) == 1
+            text = capsys.readouterr().err
+            assert why in text and "cli/" not in text and "runpy" not in text, text
+    for command in (["compile"], ["cache", "explain"]):
+        assert main([*command, f"{program}:scale"]) == 1
+        assert "scale does not compile: TypeError: scale(): missing a required argument" in capsys.readouterr().err
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

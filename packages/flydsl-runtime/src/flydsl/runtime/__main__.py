@@ -60,11 +60,11 @@ def _profile(options: argparse.Namespace) -> int:
     import runpy
 
     from .profiling import profile
-    from .profiling.collect import _writable
+    from .profiling.collect import writable
 
     os.environ.setdefault("FLYDSL_RUNTIME_KIND", "sim")
-    output = _writable("-o", options.output) if options.output else None
-    trace = _writable("--trace", options.trace) if options.trace else None
+    output = writable("-o", options.output) if options.output else None
+    trace = writable("--trace", options.trace) if options.trace else None
     sys.argv = [options.program, *options.arguments]
     sys.path.insert(0, os.path.dirname(os.path.abspath(options.program)))
     status = 0

@@ -23,6 +23,13 @@ ARCHITECTURES = {"gfx90a": False, "gfx942": False, "gfx950": False, "gfx1100": T
 
 FIDELITIES = ("missing", "exact", "approximate")
 
+
+def require_simulated(arch: str) -> None:
+    """ValueError unless the simulator runs an architecture."""
+    if arch not in ARCHITECTURES:
+        raise ValueError(f"{arch or 'no architecture'} is not simulated; these are: {', '.join(ARCHITECTURES)}")
+
+
 # Instructions of graphics and of the debugger's trap handler: no compiler emits them for compute kernels.
 _NOT_COMPUTE = re.compile(
     r"image_|exp$|export|v_interp|ds_direct_load|ds_param_load|ds_gws|_gs_reg_|ds_ordered|bvh|s_cbranch_(cdbg|._fork|join)"
@@ -62,8 +69,7 @@ def coverage(arch: str, library: str | None = None) -> tuple[Instruction, ...]:
     `library` is the simulator's file (default: the one of this installation). Raises ValueError for an
     architecture that the simulator does not have and HipError if there is no simulator.
     """
-    if arch not in ARCHITECTURES:
-        raise ValueError(f"unknown architecture {arch!r}: expected one of {', '.join(ARCHITECTURES)}")
+    require_simulated(arch)
     if library is None:
         from ._provider import SIMULATOR_LIBRARY, simulator_directory
 

@@ -29,15 +29,17 @@ class RocmBackend(BaseBackend):
 
     @staticmethod
     def detect_target() -> GPUTarget:
-        return RocmBackend.make_target(env.compile.arch or get_rocm_arch())
+        return RocmBackend._target(env.compile.arch or get_rocm_arch(), " (from ARCH or device detection)")
 
     @classmethod
     def make_target(cls, arch: str) -> GPUTarget:
+        return cls._target(arch)
+
+    @staticmethod
+    def _target(arch: str, source: str = "") -> GPUTarget:
         arch = arch.strip().lower()
         if not _ARCH.fullmatch(arch) or arch.split(":")[0] not in _SUPPORTED:
-            raise ValueError(
-                f"unknown architecture {arch!r} (from ARCH or device detection); known: {', '.join(_SUPPORTED)}"
-            )
+            raise ValueError(f"unknown architecture {arch!r}{source}; known: {', '.join(_SUPPORTED)}")
         return GPUTarget("rocm", arch, get_warp_size(arch))
 
     @classmethod

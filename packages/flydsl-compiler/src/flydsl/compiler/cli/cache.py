@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .output import CliError, Output, size_text
-from .target import load_function, split_target, variables
+from .target import architecture, load_function, split_target, variables
 
 __all__ = ["register"]
 
@@ -37,7 +37,7 @@ def register(commands: Any) -> None:
         elif name == "explain":
             action.add_argument("target", help="FILE.py:FUNCTION with --arg, an artifact file, or the start of a key")
             action.add_argument("--arg", action="append", default=[], metavar="[NAME=]VALUE")
-            action.add_argument("--arch", default="")
+            action.add_argument("--arch", default="", type=architecture, help="architecture to compile for")
 
 
 def _cache(options: argparse.Namespace) -> Any:
@@ -46,6 +46,8 @@ def _cache(options: argparse.Namespace) -> Any:
     cache = DiskCache(Path(options.dir) if options.dir else None)
     if cache.root is None:
         raise CliError("the disk cache is off (FLYDSL_RUNTIME_ENABLE_CACHE, FLYDSL_RUNTIME_CACHE_DIR)")
+    if cache.root.exists() and not cache.root.is_dir():
+        raise CliError(f"{cache.root} is no folder", 2)
     return cache
 
 
@@ -93,6 +95,8 @@ def run_clear(options: argparse.Namespace, output: Output) -> int:
 
 def run_prune(options: argparse.Namespace, output: Output) -> int:
     """Delete the least recently used."""
+    if options.megabytes < 0:
+        raise CliError(f"the size to keep is at least 0 MiB, got {options.megabytes}", 2)
     count = _cache(options).prune(options.megabytes << 20)
     output.data({"deleted": count})
     output.line(f"{count} artifacts deleted")
@@ -128,7 +132,10 @@ def run_explain(options: argparse.Namespace, output: Output) -> int:
         raise CliError("explain needs FILE.py:FUNCTION, an artifact file, or the start of a key", 2)
     with variables({"ARCH": options.arch}):
         function, args, kwargs = load_function(path, name, options.arg)
-        explanation = cache.explain(function, *args, **kwargs)
+        try:
+            explanation = cache.explain(function, *args, **kwargs)
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+            raise CliError(f"{name} does not compile: {type(error).__name__}: {error}") from None
     output.data(vars(explanation))
     for line in str(explanation).splitlines():
         output.line(line)

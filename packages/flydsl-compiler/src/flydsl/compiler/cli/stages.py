@@ -20,7 +20,7 @@ __all__ = ["register"]
 def register(commands: Any) -> None:
     """Add the commands to the parser."""
     parser = commands.add_parser("compile", help="compile ahead of time, into the cache or a file")
-    add_arguments(parser)
+    add_arguments(parser, several=True)
     parser.add_argument("-o", "--output", default="", metavar="FILE", help="write the artifact (FILE.py:FUNCTION only)")
     parser.add_argument("--c", default="", metavar="FOLDER/NAME", help="export NAME.o and NAME.h for C programs")
     parser.set_defaults(handler=run_compile)
@@ -51,16 +51,16 @@ def run_compile(options: argparse.Namespace, output: Output) -> int:
     if not name:
         if options.output or options.c:
             raise CliError("-o and --c need a target FILE.py:FUNCTION", 2)
-        before = {str(p) for p in DiskCache().files()}
+        before, status = {str(p) for p in DiskCache().files()}, 0
         for arch in options.arch.split(","):
             with variables({"ARCH": arch, "COMPILE_ONLY": "1"}), _quiet(options.json):
-                run_script(path, [])
+                status = status or run_script(path, [])
         found = [e for e in DiskCache().entries() if e.path not in before]
         output.data([e.as_dict() for e in found])
         output.table(("function", "arch", "kernels", "seconds", "file"),
                      [(e.name, e.arch, ", ".join(e.kernels), f"{e.compile_seconds:.3f}", e.path) for e in found],
                      f"{len(found)} artifacts compiled")
-        return 0
+        return status
     for option, text in (("-o", options.output), ("--c", options.c)):
         folder = Path(text).parent
         if text and not folder.is_dir():
@@ -94,11 +94,9 @@ def run_compile(options: argparse.Namespace, output: Output) -> int:
 
 
 def _compile(path: Path, name: str, arguments: list[str]) -> Any:
-    import flydsl.compiler as flyc
-
     function, args, kwargs = load_function(path, name, arguments)
     try:
-        return flyc.compile(function, *args, **kwargs)
+        return function.specialise(*args, **kwargs)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise CliError(f"{name} does not compile: {type(error).__name__}: {error}") from None
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from .output import CliError
 
-__all__ = ["add_arguments", "load_function", "parse_argument", "run_script", "split_target", "variables"]
+__all__ = ["add_arguments", "architecture", "load_function", "parse_argument", "run_script", "split_target",
+           "variables"]
 
 _TENSOR = re.compile(r"([A-Za-z]\w*)\[([\d\s,]+)\]")
 _DTYPES = {
@@ -26,14 +27,32 @@ _TORCH_ONLY = {"bf16": "bfloat16", "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float
                "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2FNUZ": "float8_e5m2fnuz"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments that name a target."""
+def architecture(text: str) -> str:
+    """An ``--arch``: one that the backend compiles for, or nothing. ArgumentTypeError names those."""
+    from flydsl.compiler.backends import get_backend
+
+    try:
+        if text:
+            get_backend(arch=text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def architectures(text: str) -> str:
+    """A list of them with commas."""
+    return ",".join(map(architecture, text.split(",")))
+
+
+def add_arguments(parser: argparse.ArgumentParser, several: bool = False) -> None:
+    """The arguments that name a target; the architectures may be `several`."""
     parser.add_argument("target", help="SCRIPT.py, or FILE.py:FUNCTION with an --arg for each parameter")
     parser.add_argument(
         "--arg", action="append", default=[], metavar="[NAME=]VALUE",
         help="argument of FUNCTION: f32[128,64] (a tensor), 3, 2.5, true, 'text', none",
     )
-    parser.add_argument("--arch", default="", help="architecture to compile for, and to simulate")
+    parser.add_argument("--arch", default="", type=architectures if several else architecture,
+                        help="architecture to compile for, and to simulate" + (", or several with commas" * several))
     parser.add_argument("--json", action="store_true", help="print as JSON")
 
 
@@ -85,7 +104,11 @@ def load_function(path: Path, name: str, arguments: list[str]) -> tuple[Any, tup
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.resolve().parent))
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        _show(error, path)
+        raise CliError(f"{path} cannot be imported: {type(error).__name__}") from None
     function: Any = module
     for part in name.split("."):
         function = getattr(function, part, None)
@@ -117,8 +140,16 @@ def variables(values: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = old
 
 
+def _show(error: Exception, path: Path) -> None:
+    """Print an exception of a file as Python does, without the frames of this command."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename != str(path):
+        frames = frames.tb_next
+    sys.excepthook(type(error), error.with_traceback(frames), frames)
+
+
 def run_script(path: Path, arguments: list[str]) -> int:
-    """Run a script as ``python SCRIPT`` would; its exit status. An exception propagates."""
+    """Run a script as ``python SCRIPT`` would; its exit status, 1 for an exception, which is printed."""
     saved_argv, saved_path = sys.argv, list(sys.path)
     sys.argv = [str(path), *arguments]
     sys.path.insert(0, str(path.resolve().parent))
@@ -128,6 +159,9 @@ def run_script(path: Path, arguments: list[str]) -> int:
         if stop.code is None or isinstance(stop.code, int):
             return stop.code or 0
         print(stop.code, file=sys.stderr)
+        return 1
+    except Exception as error:
+        _show(error, path)
         return 1
     finally:
         sys.argv, sys.path[:] = saved_argv, saved_path

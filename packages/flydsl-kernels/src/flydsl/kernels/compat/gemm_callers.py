@@ -9,13 +9,22 @@ import torch
 
 from flydsl.kernels.common.host import with_occupancy
 from flydsl.kernels.fp8_rowscale_gemm import compile_fp8_gemm_8w
+from flydsl.kernels.gemm.mx_config import PADDED_ROWS
+from flydsl.kernels.gemm.scaled import MX_GROUP, STORED
+from flydsl.kernels.gemm.tuned import MX, choose
 from flydsl.kernels.gemm_a16w16 import gemm_a16w16
+from flydsl.kernels.gemm_fp8fp4_gfx1250 import compile_ptpc_gemm
 from flydsl.kernels.host.arrays import array_dtype, launch
-from flydsl.kernels.host.dtypes import dtype_name
+from flydsl.kernels.host.dtypes import dtype_name, torch_dtype
+from flydsl.kernels.mxfp4_preshuffle import launch_gemm
+from flydsl.kernels.parts.index import align_up
 from flydsl.kernels.preshuffle_gemm import compile_preshuffle_gemm
 from flydsl.kernels.target import target
 
-__all__ = ["flydsl_8wave_gemm_a8", "flydsl_hgemm", "flydsl_preshuffle_gemm_a8"]
+__all__ = [
+    "flydsl_8wave_gemm_a8", "flydsl_batched_gemm_mxfp4", "flydsl_hgemm", "flydsl_preshuffle_gemm_a8",
+    "run_preshuffle_gemm_a8_gfx1250",
+]
 
 
 def flydsl_hgemm(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None = None, *,
@@ -106,3 +115,97 @@ def flydsl_8wave_gemm_a8(XQ: torch.Tensor, WQ: torch.Tensor, x_scale: torch.Tens
         launch(run, XQ, XQ.view(torch.int8), WQ.view(torch.int8), Out, x_scale.contiguous().view(-1),
                w_scale.contiguous().view(-1), m, n)
     return Out
+
+
+def run_preshuffle_gemm_a8_gfx1250(XQ: torch.Tensor, WQ: torch.Tensor, x_scale: torch.Tensor, w_scale: torch.Tensor,
+                                   Out: torch.Tensor, tile_m: int, tile_n: int, tile_k: int, m_warp: int = 2,
+                                   n_warp: int = 2, num_buffers: int = 2, split_k: int = 1, cluster_m: int = 1,
+                                   cluster_n: int = 1, waves_per_eu: int = 0) -> torch.Tensor:
+    """:func:`flydsl_preshuffle_gemm_a8` of fp8 by the kernel of gfx1250, :func:`compile_ptpc_gemm`.
+
+    Args:
+        WQ: (N, K) in the order of ``shuffle_weight``, which for bytes is that of ``preshuffle_b_16x16``.
+        m_warp, n_warp: waves along the rows and columns.
+        num_buffers: LDS buffers, 2 to 4.
+        split_k: workgroups that share a tile's reduction, and add to Out, rounding each share.
+        cluster_m, cluster_n: workgroups along the rows and columns that load what they share once.
+        waves_per_eu: occupancy hint, 0: none.
+    """
+    where = "run_preshuffle_gemm_a8_gfx1250"
+    m, n, k, kind = _operands(where, XQ, WQ, x_scale, w_scale, Out)
+    if kind != "fp8":
+        raise TypeError(f"{where}: fp8 operands are needed, got {XQ.dtype}")
+    run = compile_ptpc_gemm(N=n, K=k, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, m_warp=m_warp, n_warp=n_warp,
+                            num_buffers=num_buffers, split_k=split_k, cluster_m=cluster_m, cluster_n=cluster_n,
+                            waves_per_eu=waves_per_eu or None, out_dtype=dtype_name(Out, "Out"))
+    if m:
+        launch(run, XQ, Out, XQ.view(torch.int8), WQ.view(torch.int8), x_scale.contiguous().view(-1),
+               w_scale.contiguous().view(-1), m, n, k, n)
+    return Out
+
+
+def flydsl_batched_gemm_mxfp4(a: torch.Tensor, w: torch.Tensor, a_scales: torch.Tensor, w_scales: torch.Tensor, N: int,
+                              dtype: Any = torch.bfloat16, *, a_dtype: str = "fp4", layout: str = "bmn",
+                              tile_m: int | None = None, tile_n: int | None = None, tile_k: int | None = None,
+                              out: torch.Tensor | None = None) -> torch.Tensor:
+    """A product of every entry of a batch of microscaled activations with its fp4 weight, by :func:`launch_gemm`.
+
+    Args:
+        a: bytes (B, M, K/2) of fp4, (B, M, K) of fp8 or padded fp6; (M, B, ...) in layout ``"mbn"``. Contiguous.
+        w: bytes (B, N, K/2), each entry in the order of ``shuffle_weight_w4``.
+        a_scales: e8m0 in the order of ``e8m0_shuffle``: of the (M, K/32) of each entry one after another, which fills
+            them up to a multiple of 256 rows, or in layout ``"mbn"`` of all as one (M, B * K/32).
+        w_scales: (B, N, K/32), each entry in that order; N is a multiple of 32.
+        N: columns of a weight.
+        dtype: bfloat16 or float16, of the result.
+        layout: of the result: ``"bmn"`` or ``"mbn"``.
+        tile_m, tile_n, tile_k: given together; by the size if they are None.
+        out: contiguous, of that dtype and layout.
+
+    Returns:
+        (B, M, N) or (M, B, N): `out`, or new.
+
+    Raises:
+        TypeError: a dtype is not supported.
+        ValueError: the architecture, a shape or the tile is not supported.
+    """
+    where = "flydsl_batched_gemm_mxfp4"
+    chip = target()
+    chip.require(where, "gfx950")
+    if layout not in ("bmn", "mbn") or (a_dtype, "fp4") not in MX:
+        raise ValueError(f"{where}: layout must be 'bmn' or 'mbn' and a_dtype fp4, fp6 or fp8, got {layout!r} and "
+                         f"{a_dtype!r}")
+    if a.dim() != 3 or w.dim() != 3 or w.shape[1] != N or any(t.element_size() != 1 for t in (a, w)):
+        raise ValueError(f"{where}: bytes a of 3 dimensions and w (B, {N}, K/2) are needed, got {a.dtype} "
+                         f"{tuple(a.shape)} and {w.dtype} {tuple(w.shape)}")
+    rows_first = layout == "mbn"
+    m, batch = a.shape[:2] if rows_first else a.shape[1::-1]
+    k, groups = w.shape[2] * STORED["fp4"], w.shape[2] * STORED["fp4"] // MX_GROUP
+    if w.shape[0] != batch or a.shape[2] * STORED[a_dtype] != k or k % 256:
+        raise ValueError(f"{where}: a and w must have one batch and one K, a multiple of 256, got {tuple(a.shape)} of "
+                         f"{a_dtype} in layout {layout} and {tuple(w.shape)}")
+    padded = align_up(m, PADDED_ROWS)
+    for name, scale, size in (("a_scales", a_scales, batch * padded * groups),
+                              ("w_scales", w_scales, batch * N * groups)):
+        if scale.numel() != size or scale.element_size() != 1:
+            raise ValueError(f"{where}: {name} must be {size} bytes, got {scale.dtype} {tuple(scale.shape)}")
+    shape = (m, batch, N) if rows_first else (batch, m, N)
+    out = a.new_empty(shape, dtype=torch_dtype(dtype)) if out is None else out
+    if tuple(out.shape) != shape or out.dtype != torch_dtype(dtype) or not all(t.is_contiguous() for t in (a, w, out)):
+        raise ValueError(f"{where}: contiguous operands and a contiguous {torch_dtype(dtype)} out of shape {shape} are "
+                         f"needed, got {out.dtype} {tuple(out.shape)}")
+    sizes = tile_m, tile_n, tile_k
+    if None in sizes:
+        if any(sizes):
+            raise ValueError(f"{where}: tile_m, tile_n and tile_k must be given together, got {sizes}")
+        tile = choose(MX[a_dtype, "fp4"], where, chip, f"{a_dtype} fp4", m, N, k)
+        sizes = tile.m, tile.n, tile.k
+    static: dict[str, Any] = dict(N=N, K=k, tile_m=sizes[0], tile_n=sizes[1], tile_k=sizes[2], a_dtype=a_dtype,
+                                  out_dtype=dtype_name(out, where, ("bf16", "f16")), batch=batch)
+    if rows_first:
+        static.update(a_row_stride=batch * a.shape[2], a_batch_stride=a.shape[2], sca_row_stride=batch * groups,
+                      sca_batch_stride=MX_GROUP * groups, c_row_stride=batch * N, c_batch_stride=N)
+    if m and batch:
+        scales = (t.view(torch.uint8).contiguous() for t in (a_scales, w_scales))
+        launch(launch_gemm, a, out, a.view(torch.int8), w.view(torch.int8), *scales, m, N, **static)
+    return out

@@ -18,6 +18,7 @@ MODULES = {
         "wmma_gemm_gfx1250": "compile_wmma_gemm_tdm",
         "gemm_fp8fp4_gfx1250": "compile_a8w4_gemm compile_fp8fp4_gemm compile_mxfp8_gemm compile_mxscale_gemm "
                                "compile_ptpc_gemm launch_gemm_a8w4_mxscale launch_gemm_a8w8",
-        "gemm_callers": "flydsl_8wave_gemm_a8 flydsl_hgemm flydsl_preshuffle_gemm_a8",
+        "gemm_callers": "flydsl_8wave_gemm_a8 flydsl_batched_gemm_mxfp4 flydsl_hgemm flydsl_preshuffle_gemm_a8 "
+                        "run_preshuffle_gemm_a8_gfx1250",
     }.items() for name in names.split()
 }

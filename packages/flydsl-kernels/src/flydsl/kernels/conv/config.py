@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
+from ..host.dense import Extent
 from ..host.dtypes import FLOATS
 from ..parts.index import align_up, cdiv
 from ..target import Target
@@ -79,6 +82,33 @@ class ConvConfig(KernelConfig):
     def out(self) -> Any:
         """Class of the output."""
         return self.word
+
+    def tiles(self, sizes: Mapping[str, Any]) -> Any:
+        """Tiles of k of a launch."""
+        if self.taps is None:
+            return sizes["tiles"]
+        return cdiv(math.prod(self.taps) * (self.channels or sizes["c"]), BLOCK_K)
+
+    def extents(self, sizes: Mapping[str, Any], groups: Any) -> dict[str, Extent]:
+        """What a launch takes of its operands, in words; `sizes` are those of ``conv_kernel``.
+
+        The positions of a last image that is not whole are not counted in the input.
+        """
+        m, outputs = sizes["m"], fx.Int64(groups) * sizes["n"]
+        volume = fx.Int64(sizes["do"]) * sizes["ho"] * sizes["wo"]
+        whole = m // fx.max(volume, 1)
+        rest = m - whole * volume
+        channels = self.channels or sizes["c"]
+        of_group = whole * sizes["d"] * sizes["h"] * sizes["w"] * channels
+        read = fx.max(sizes["zeros"] + CHUNK, (fx.Int64(groups) - 1) * sizes["image"] + of_group)
+        written = whole * outputs * volume + (rest > 0).select((outputs - 1) * volume + rest, 0)
+        found = {"x": Extent(read, self.word), "w": Extent(outputs * self.tiles(sizes) * BLOCK_K, self.word),
+                 "y": Extent(written, self.out)}
+        if self.bias:
+            found["bias"] = Extent(outputs, fx.Float32)
+        if self.splits > 1:
+            found["parts"] = Extent(outputs * m * self.splits, fx.Float32)
+        return found
 
     def tiled_mma(self) -> Any:
         """The matrix instruction, over the waves of the workgroup."""

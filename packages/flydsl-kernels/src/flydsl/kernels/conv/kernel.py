@@ -13,6 +13,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..host.dense import require_operands
 from ..parts.index import cdiv, div, mod
 from ..parts.memory import pointer
 from ..parts.reduce import Lds
@@ -104,7 +105,7 @@ def conv_kernel(tensors, sizes, mma: fx.TiledMma, copy: fx.TiledCopy, config: fx
     thread, (tile_m, tile_n, share) = fx.thread_idx.x, fx.block_idx
     group, share = _divided(share, config.splits)
     im2col, n = Im2col(sizes, config), sizes["n"]
-    tiles = sizes["tiles"] if config.taps is None else cdiv(_volume(config), BLOCK_K)
+    tiles = config.tiles(sizes)
     lds, swizzle = Lds(), fx.static(config.swizzle(16))
     a_lds, b_lds = (lds.array(word, STAGES * rows * BLOCK_K).view(fx.make_composed_layout(
         swizzle, fx.make_ordered_layout((rows, BLOCK_K, STAGES), (1, 0, 2)))) for rows in (bm, bn))
@@ -166,12 +167,6 @@ def _elements(words: Any, rows: int, config: ConvConfig) -> Any:
     return fx.make_view(fx.recast_iter(config.element, fx.get_iter(words)), layout)
 
 
-def _volume(config: ConvConfig) -> int:
-    """k of a static filter."""
-    assert config.taps is not None and config.channels is not None
-    return config.taps[0] * config.taps[1] * config.taps[2] * config.channels
-
-
 def _chunks(bring: Any, rows: int) -> Any:
     """Coordinates (row, k) of this thread's chunks of a tile: of the first element of each."""
     tile = fx.make_view((0, 0), fx.make_identity_layout((rows, BLOCK_K)))
@@ -223,8 +218,16 @@ def add_parts_kernel(tensors, count: fx.Int64, channels: fx.Int32, volume: fx.In
 
 
 def launch_conv(tensors: dict[str, Any], sizes: dict[str, Any], groups: Any, config: ConvConfig, stream: Any) -> None:
-    """Launch from a jit function."""
+    """Launch from a jit function. A call is refused whose operands do not fit."""
     config.target.require_traced()
+    require_operands(tensors, config.extents(sizes, groups))
+    tiles = fx.Int32(config.tiles(sizes))
+    if config.taps is None:
+        volume = fx.Int64(sizes["kd"]) * sizes["kh"] * sizes["kw"] * (config.channels or sizes["c"])
+        fx.host_assert(fx.Int64(tiles) * BLOCK_K >= volume, f"tiles of {BLOCK_K} must cover kd * kh * kw * c")
+    if config.splits > 1:
+        each = fx.ceildiv(tiles, config.splits)
+        fx.host_assert(each * (config.splits - 1) < tiles, f"there are too few tiles of {BLOCK_K} for the splits")
     grid = (fx.ceildiv(sizes["m"], config.block_m), fx.ceildiv(sizes["n"], config.block_n), groups * config.splits)
     conv_kernel(tensors, sizes, config.tiled_mma(), config.tiled_copy(), config).launch(
         grid=grid, block=config.threads, stream=stream)

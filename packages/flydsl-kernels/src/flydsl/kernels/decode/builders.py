@@ -9,6 +9,7 @@ import flydsl.expr as fx
 
 from ..attention.combine import CombineConfig, combine_kernel
 from ..cache.pages import context_of
+from ..host.dense import require_operands
 from ..target import Target, builder
 from .config import DecodeConfig, paged_config
 from .kernel import Share, Sizes, attend_pages
@@ -33,7 +34,8 @@ def decode_kernel(tensors, sizes, config: fx.Constexpr):
 
 
 def _launch(tensors: dict[str, Any], sizes: Any, config: DecodeConfig, batch: Any, stream: Any, combined: bool) -> None:
-    """Attention, and the sum of its parts if they are `combined`."""
+    """Attention, and the sum of its parts if they are `combined`. A call is refused whose operands do not fit."""
+    require_operands(tensors, config.extents(sizes, batch, combined))
     launch: Any = decode_kernel(tensors, sizes, config, value_attrs=config.hints)
     launch.launch(grid=(sizes.heads // config.group * config.row_blocks, batch, sizes.parts), block=config.threads,
                   stream=stream)

@@ -6,9 +6,12 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
+import flydsl.expr as fx
+
 from ..attention.config import ARCHS, AttentionConfig, Matrix, Order
 from ..cache.pages import BLOCK
 from ..host.config import require
+from ..host.dense import Extent, rows_extent
 from ..host.dtypes import FLOATS
 from ..parts.index import cdiv
 from ..target import Target
@@ -65,6 +68,24 @@ class DecodeConfig(AttentionConfig):
         """Tokens that a workgroup takes at a time."""
         return self.keys
 
+    def extents(self, sizes: Any, batch: Any, combined: bool) -> dict[str, Extent]:
+        """What a launch takes of its operands, but of caches, which are where their strides say; `sizes` are those of
+        :class:`.kernel.Sizes`, and parts are added to the result if they are `combined`."""
+        rows = fx.Int64(batch) * self.queries * sizes.heads
+        found = {"lengths": Extent(batch)}
+        if self.lists:
+            found.update(table=Extent(sizes.columns), starts=Extent(fx.Int64(batch) + 1))
+        else:
+            found["table"] = rows_extent(batch, fx.Int64(sizes.table_stride), sizes.columns, None, told=True)
+        if combined or not self.split:
+            found["out"] = Extent(rows * self.dim, FLOATS[self.out])
+        if self.split:
+            parts = rows * sizes.parts
+            found.update(parts=Extent(parts * self.dim, FLOATS[self.parts_dtype]), lse=Extent(parts, fx.Float32))
+        if self.sink:
+            found["sink"] = Extent(sizes.heads, fx.Float32)
+        return found
+
     @property
     def value_rows(self) -> int:
         """Consecutive tokens of 16 whose values a lane holds."""
@@ -98,6 +119,13 @@ class PagedConfig(DecodeConfig):
     @property
     def step(self) -> int:
         return self.waves * self.keys
+
+    def extents(self, sizes: Any, batch: Any, combined: bool) -> dict[str, Extent]:
+        rows, heads = fx.Int64(batch) * self.queries * sizes.heads, sizes.heads // self.group
+        scales = {"tensor": fx.Int32(1), "head": heads, "token": fx.Int64(sizes.pages) * heads * self.page}
+        given = {"k_scale": self.key_scales, "v_scale": self.value_scales}
+        return {**super().extents(sizes, batch, combined), "q": Extent(rows * self.dim, FLOATS[self.dtype]),
+                **{name: Extent(scales[kind], fx.Float32) for name, kind in given.items() if kind}}
 
     @property
     def uniform(self) -> bool:

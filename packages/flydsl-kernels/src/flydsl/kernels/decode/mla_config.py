@@ -9,6 +9,8 @@ import flydsl.expr as fx
 
 from ..attention.config import CHUNK, HALF, matrix_of
 from ..host.config import require
+from ..host.dense import Extent
+from ..host.dtypes import element_of
 from ..parts.index import cdiv
 from ..target import Target
 from .config import BLOCK, CACHES, DecodeConfig, require_supported
@@ -66,6 +68,13 @@ class MlaConfig(DecodeConfig):
     def hints(self) -> dict[str, Any]:
         """For the compiler: two waves share a SIMD, of 512 registers each, unless one is `alone`."""
         return {"rocdl.waves_per_eu": 1 if self.alone else 2} if self.target.register_quarters else {}
+
+    def extents(self, sizes: Any, batch: Any, combined: bool) -> dict[str, Extent]:
+        rows = fx.Int64(batch) * self.queries * sizes.heads
+        scales = {"q_scale": self.q_scaled, "kv_scale": self.kv_scaled}
+        return {**super().extents(sizes, batch, combined),
+                "q": Extent(rows * (RANK + ROPE), element_of(self.query, self.target)),
+                **{name: Extent(1, fx.Float32) for name, given in scales.items() if given}}
 
     @property
     def columns(self) -> int:

@@ -16,7 +16,7 @@ _LATER = {
     **dict.fromkeys(("preshuffled", "clear_preshuffle_cache"), "host.weights"),
 }
 
-__all__ = [*dense.__all__, *(name for name in _OLDER if not name.startswith("flydsl_"))]
+__all__ = [*dense.__all__, *(name for name, module in _OLDER.items() if module != "gemm_callers")]
 
 
 def __getattr__(name: str) -> _Any:

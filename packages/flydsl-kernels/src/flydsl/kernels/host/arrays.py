@@ -286,8 +286,8 @@ def _check_operands(name: str, like: Any, args: tuple[Any, ...]) -> None:
             raise ValueError(f"{name}: an operand of shape {tuple(other.shape)} is not contiguous")
 
 
-def launch(function: Any, like: Any, *args: Any, stream: Any = None) -> None:
-    """Call a launcher on `stream`, or on the stream of `like`.
+def launch(function: Any, like: Any, *args: Any, stream: Any = None, **static: Any) -> None:
+    """Call a launcher on `stream`, or on the stream of `like`; `static` arguments are no operands.
 
     Raises:
         TypeError: NumPy arrays and torch tensors are mixed.
@@ -297,4 +297,4 @@ def launch(function: Any, like: Any, *args: Any, stream: Any = None) -> None:
     name = getattr(function, "__name__", "flydsl kernel")
     _check_operands(name, like, args)
     require_lasting(like, name)
-    function(*args, stream=stream if stream is not None else stream_of(like))
+    function(*args, stream=stream if stream is not None else stream_of(like), **static)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 
 from .. import _provider
 from ..checking import CHECKS
+from ..coverage import require_simulated
+from ..profiling.collect import writable
 from . import reports
 from .findings import read
 
@@ -93,6 +96,9 @@ def run(options: argparse.Namespace) -> int:
     if program == "--" and arguments:
         program, *arguments = arguments
     command = command_line(program, arguments)
+    if options.arch is not None:
+        require_simulated(re.split("[-:]", options.arch)[0])  # without variant and features
+    output = writable("-o", options.output) if options.output else None
     apart = (options.json or options.sarif) and not options.output  # stdout has the report only
     with tempfile.TemporaryDirectory(prefix="flydsl-check-") as folder:
         names, file = Path(folder) / "lib", Path(folder) / "findings"
@@ -107,8 +113,8 @@ def run(options: argparse.Namespace) -> int:
         report = reports.sarif(record, checks)
     else:
         report = reports.text(record, checks)
-    if options.output:
-        Path(options.output).write_text(report + "\n")
+    if output:
+        output.write_text(report + "\n")
     else:
         print(report)
     if record.findings:

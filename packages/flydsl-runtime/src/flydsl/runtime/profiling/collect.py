@@ -110,6 +110,8 @@ class Profile:
         """Reads a file that :meth:`save` wrote. Raises ValueError for anything else."""
         try:
             raw = json.loads(Path(path).read_text())
+            if not isinstance(raw, list):
+                raise TypeError("it is no list of launches")
             result = cls()
             result.launches = [LaunchProfile.from_json(entry) for entry in raw]
         except (json.JSONDecodeError, TypeError, KeyError, UnicodeDecodeError) as error:
@@ -219,13 +221,13 @@ def environment_settings() -> EnvironmentSettings | None:
     return EnvironmentSettings(
         table=stats in ("1", "counters", "timing"), as_json=stats == "json",
         timing=stats in ("timing", "json") or to_file,
-        stats_file=_writable("FLYDSL_SIM_STATS", stats) if to_file else None,
-        trace_file=_writable("FLYDSL_SIM_TRACE", trace) if trace not in ("", "0") else None,
+        stats_file=writable("FLYDSL_SIM_STATS", stats) if to_file else None,
+        trace_file=writable("FLYDSL_SIM_TRACE", trace) if trace not in ("", "0") else None,
         selection=_selection_from_environment(),
     )
 
 
-def _writable(variable: str, name: str) -> Path:
+def writable(variable: str, name: str) -> Path:
     """The file, absolute: the program may change its folder. Raises ValueError if it cannot be written."""
     path = Path(name).absolute()
     if path.is_dir():

@@ -6,7 +6,7 @@ import ctypes
 import json
 from dataclasses import dataclass
 
-from ..coverage import ARCHITECTURES
+from ..coverage import require_simulated
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,8 @@ def constants(arch: str) -> tuple[Constant, ...]:
     """Every constant of an architecture. Raises ValueError for one that is not simulated."""
     from .._provider import SIMULATOR_LIBRARY, simulator_directory
 
+    require_simulated(arch)
     library = ctypes.CDLL(str(simulator_directory() / SIMULATOR_LIBRARY))
     library.flysimTimingTable.restype = ctypes.c_char_p
     text = library.flysimTimingTable(arch.encode())
-    if text is None:
-        raise ValueError(f"{arch} is not simulated; these are: {', '.join(ARCHITECTURES)}")
     return tuple(Constant(**entry) for entry in json.loads(text))

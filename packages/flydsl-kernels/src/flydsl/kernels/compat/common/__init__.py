@@ -10,13 +10,14 @@ _HOME = {
     "flydsl.kernels.common.epilogues": ("c_shuffle_epilog", "default_epilog", "mfma_epilog"),
     "flydsl.kernels.parts.index": ("align_up", "cdiv", "compute_mcast_masks", "div", "is_pow2", "mod"),
     "flydsl.kernels.common.index": (
-        "ceildiv", "pow2_shift", "split_row_major_2d", "swizzle_128", "swizzle_xor16", "tile_chunk_coord_i32",
-        "udiv_const", "urem_const", "xcd_remap_bx_by",
+        "ceildiv", "compute_global_swizzle", "pow2_shift", "split_row_major_2d", "swizzle_128", "swizzle_xor16",
+        "tile_chunk_coord_i32", "udiv_const", "urem_const", "xcd_remap_bx_by",
     ),
     "flydsl.kernels.common.memory": (
         "atomic_add", "buffer_atomic_add", "copy_load", "copy_store", "element_ptr", "global_load", "global_load_i32",
         "global_load_i64x2", "global_ptr_from_addr", "global_store", "load_global_16b", "to_llvm_ptr",
     ),
+    "flydsl.kernels.common.views": ("GTensor", "STensor"),
     "flydsl.kernels.common.waits": ("anchor", "barrier", "wait_barrier"),
     "flydsl.kernels.common.preshuffle": ("make_preshuffle_b_layout", "make_preshuffle_scale_layout"),
     "flydsl.kernels.common.host": (

@@ -9,9 +9,11 @@ from flydsl.kernels.parts.grid import block_of
 from flydsl.kernels.parts.index import cdiv, div, is_pow2, mod
 
 __all__ = [
-    "ceildiv", "pow2_shift", "split_row_major_2d", "swizzle_128", "swizzle_xor16", "tile_chunk_coord_i32", "udiv_const",
-    "urem_const", "xcd_remap_bx_by",
+    "ceildiv", "compute_global_swizzle", "pow2_shift", "split_row_major_2d", "swizzle_128", "swizzle_xor16",
+    "tile_chunk_coord_i32", "udiv_const", "urem_const", "xcd_remap_bx_by",
 ]
+
+CDNA_WAVE = 64
 
 ceildiv, udiv_const, urem_const = cdiv, div, mod
 
@@ -49,6 +51,30 @@ def swizzle_128(row: Any, col: Any) -> Any:
     """Byte offset of (row, byte column) in LDS rows of 128 bytes, chunks of 16 exchanged by pairs of rows."""
     offset = row * 128 + col
     return offset ^ (div(mod(offset, 2048), 256) * 16)
+
+
+def compute_global_swizzle(lane: Any, wave: Any, K: int, n_rounds: int, preshuffled: bool,  # noqa: N803
+                           waves: Any = None) -> list[Any]:
+    """Byte offsets at which a lane copies 16 bytes of an fp8 operand (rows, K) to LDS in each round: 8 rows x 128 bytes
+    a wave, which LDS takes as they come.
+
+    Args:
+        preshuffled: the operand is in the order of ``shuffle_weight``; else it is row-major, and the chunks of a row
+            are exchanged here, as by :func:`swizzle_128`, since copies to LDS do not scatter.
+        waves: of the workgroup, whose rows follow each other; by its threads if it is None.
+    """
+    waves = div(fx.block_dim.x, CDNA_WAVE) if waves is None else waves
+    offsets = []
+    for r in range(n_rounds):
+        first = 8 * (wave + r * waves)
+        if preshuffled:
+            row, column = first + mod(lane, 8), div(lane, 8) * 16
+            inner = mod(row, 16) * 16 + div(column, 64) * 1024 + mod(div(column, 16), 4) * 256
+            offsets.append(div(row, 16) * (16 * K) + inner)
+        else:
+            row, column = first + div(lane, 8), mod(lane, 8) * 16
+            offsets.append(row * K + mod(swizzle_128(row, column), 128))
+    return offsets
 
 
 def xcd_remap_bx_by(bx: Any, by: Any, c_m: Any, *, tile_m: int, tile_n: int, N: int, xcd_swizzle: int,
