@@ -11,7 +11,7 @@ import flydsl.expr as fx
 
 from ..gemm.block_scales import RegisterScales
 from ..parts.epilogue import FAR
-from ..parts.index import align_up, cdiv, div, mod
+from ..parts.index import align_up, div, mod
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile
 from ..parts.memory import Buffer
