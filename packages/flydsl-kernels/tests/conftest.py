@@ -28,5 +28,7 @@ def checked_launches(request: pytest.FixtureRequest):
 
 @pytest.fixture
 def whole_blocks(monkeypatch: pytest.MonkeyPatch):
-    """Products of experts have blocks of as many rows as an expert has, which larger problems fill a device with."""
+    """Products of experts have blocks of as many rows as an expert has and all columns of their tiles, which larger
+    problems fill a device with."""
     monkeypatch.setattr("flydsl.kernels.moe.tuned.filling_block", lambda target, quant, block, *_: block)
+    monkeypatch.setattr("flydsl.kernels.moe.tuned.filling_tile", lambda target, quant, tile, *_: tile)

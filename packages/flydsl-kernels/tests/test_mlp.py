@@ -32,6 +32,15 @@ def test_more_rows_than_a_small_block():
     assert float((result.double() - exact).abs().max()) <= 4 * 2.0**-7 * float(exact.abs().max())
 
 
+@pytest.mark.parametrize("rows", [60, 100])
+def test_workgroups_alone_on_a_compute_unit(rows, monkeypatch):
+    """Blocks of many rows with few columns, whose waves share k on gfx9."""
+    monkeypatch.setattr("flydsl.kernels.moe.tuned.filling_block", lambda target, quant, block, *_: block)
+    given = (*operands((rows,), 104, 1024), "silu", None, False)
+    result, (exact,) = ops.mlp(*given), MLP.reference(*given)
+    assert float((result.double() - exact).abs().max()) <= 4 * 2.0**-7 * float(exact.abs().max())
+
+
 @pytest.mark.parametrize("interleaved", [False, True])
 def test_gradient_of_every_activation(interleaved):
     for activation, limit in (("silu", None), ("gelu", 0.7), ("swiglu", 0.7), ("situ", None)):

@@ -58,6 +58,15 @@ def run(launcher, out, *operands):
     assert not report.findings, "\n".join(map(str, report.findings))
 
 
+def refuses_less(launcher, arguments, *places):
+    """Of arguments at `places`, if they are given, the launcher takes all elements."""
+    for place in places:
+        if arguments[place] is not None:
+            less = arguments[place].flatten()[:-1]
+            with pytest.raises(ValueError, match="holds fewer elements"):
+                launcher(*arguments[:place], less, *arguments[place + 1 :])
+
+
 @pytest.mark.parametrize("in_dtype", ["fp8", "int8", "int8smooth", "int4", "fp16", "bf16"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_gate_and_up(in_dtype, weighted):
@@ -227,6 +236,30 @@ def test_operands_that_do_not_fit_are_refused():
     for name in ("rows", "experts", "valid"):
         with pytest.raises(TypeError, match="built for Int32, but an argument holds Int64"):
             launcher(*{**given, name: given[name].long()}.values(), *sizes)
-    for name, less in (("x", given["x"][:-1]), ("out", given["out"][:-1]), ("experts", experts[:-1].clone())):
+    for name, less in (("x", given["x"][:-1]), ("out", given["out"][:-1]), ("w", given["w"][:-1]),
+                       ("experts", experts[:-1].clone())):
         with pytest.raises(ValueError, match=f"{name} holds fewer elements"):
             launcher(*{**given, name: less}.values(), *sizes)
+
+
+@pytest.mark.parametrize("in_dtype", ["int8", "int8smooth", "int4", "fp8", "blocks"])
+@pytest.mark.parametrize("stage", [1, 2])
+def test_scales_that_do_not_fit_are_refused(in_dtype, stage):
+    """Less than the scales and weights of all experts, and less than the rows take."""
+    _, _, (rows, factors, experts, valid) = routed()
+    n, k = (2 * INTER, MODEL) if stage == 1 else (MODEL, INTER)
+    x_rows = TOKENS * (1 if stage == 1 and in_dtype != "int8smooth" else K)
+    blocks, packed = in_dtype == "blocks", in_dtype == "int4"
+    given = dict(out=torch.empty(TOKENS * K, INTER if stage == 1 else MODEL).half(),
+                 x=torch.zeros(x_rows, k, dtype=torch.int8),
+                 w=torch.zeros(EXPERTS, n, k // (1 + packed), dtype=torch.int8),
+                 scale_x=torch.ones(k // 128 if blocks else 1, x_rows),
+                 scale_w=torch.ones(EXPERTS, *((n // 128, k // 128) if blocks else (n,))),
+                 rows=rows, experts=experts, weights=factors, valid=valid)
+    kind = {} if blocks else {"in_dtype": in_dtype}
+    build = getattr(moe, f"compile_moe_{'blockscale_' * blocks}gemm{stage}")
+    stages = {1: {"doweight_stage1": False}, 2: {"doweight_stage2": True, "accumulate": False}}
+    launcher = build(**SIZES, **TILE, **stages[stage], out_dtype="f16", **kind)
+    sizes = TOKENS, n, k, len(experts)
+    launcher(*given.values(), *sizes)
+    refuses_less(launcher, (*given.values(), *sizes), *range(5))

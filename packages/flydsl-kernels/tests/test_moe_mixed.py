@@ -2,7 +2,7 @@
 
 import pytest
 from kernel_helpers import Guarded, needs, random, torch
-from test_moe_builders import run
+from test_moe_builders import refuses_less, run
 from test_moe_quant import int4_values
 
 import flydsl.runtime as rt
@@ -117,8 +117,10 @@ def test_gate_and_up_of_microscaled_operands(a_dtype, b_dtype, options):
     out = Guarded(TOKENS, K, 2 * INTER if split else INTER, dtype=torch.bfloat16)
     if split:
         out.out.zero_()
-    run(launcher, out.out, x, codes, ordered, scales, rows, experts, factors, valid, bias, None, TOKENS, INTER, MODEL,
-        len(experts))
+    arguments = (out.out, x, codes, ordered, scales, rows, experts, factors, valid, bias, None, TOKENS, INTER, MODEL,
+                 len(experts))
+    run(launcher, *arguments)
+    refuses_less(launcher, arguments, 2, 4, 9)
     if split:
         expected = torch.einsum("tk,tsnk->tsn", exact, values[ids.long()])
         expected = expected if bias is None else expected + bias.double()[ids.long()]
@@ -284,9 +286,11 @@ def test_bf16_activations(w_dtype, layout, block, act, k_wave):
     inner = Guarded(len(rows), INTER, dtype=torch.bfloat16)
     common = dict(sorted_expert_ids=experts, cumsum_tensor=valid, BM=block, NE=EXPERTS, D_INTER=INTER, topk=K,
                   w_dtype=w_dtype)
-    moe.flydsl_a16w4_gemm1(hidden_states=hidden, w1_u8=w1, w1_scale_u8=s1, m_indices=rows & 0xFFFFFF,
-                           inter_sorted=inner.out, n_tokens=TOKENS, D_HIDDEN=MODEL, act=act, w_layout=layout,
-                           k_wave=k_wave, **common)
+    first = dict(hidden_states=hidden, w1_u8=w1, w1_scale_u8=s1, m_indices=rows & 0xFFFFFF, inter_sorted=inner.out,
+                 n_tokens=TOKENS, D_HIDDEN=MODEL, act=act, w_layout=layout, k_wave=k_wave, **common)
+    moe.flydsl_a16w4_gemm1(**first)
+    with pytest.raises(ValueError, match="w holds fewer elements"):
+        moe.flydsl_a16w4_gemm1(**{**first, "w1_u8": w1.flatten()[:-1]})
     token, slot, place = sorted_rows(rows, valid)
     middle = inner.check()[place]
     assert verify_output(middle, gated(hidden.double(), v1, weights, ids, act)[token, slot], 2e-3, 2e-3)
@@ -324,7 +328,9 @@ def test_int4_weights_of_bf16_activations(group, narrow):
                                      in_dtype="int4_bf16", out_dtype="bf16", group_size=group, scale_is_bf16=narrow)
     out = Guarded(TOKENS, K, INTER, dtype=torch.bfloat16)
     ordered = shuffle_scale_for_int4(scales) if group == 32 else scales
-    run(launcher, out.out, x, codes, None, ordered, rows, experts, factors, valid, TOKENS, INTER, MODEL, len(experts))
+    arguments = out.out, x, codes, None, ordered, rows, experts, factors, valid, TOKENS, INTER, MODEL, len(experts)
+    run(launcher, *arguments)
+    refuses_less(launcher, arguments, 2, 4)
     assert verify_output(out.check(), gated(x.double(), values, weights, ids, "silu"), 2e-3, 2e-3)
 
 
@@ -346,8 +352,10 @@ def test_mixed_products_of_16_bit_activations(a_dtype, b_dtype):
     launcher = moe.compile_mixed_moe_gemm1(**SIZES, tile_m=32, tile_n=128, tile_k=128, doweight_stage1=True,
                                            a_dtype=a_dtype, b_dtype=b_dtype, out_dtype="bf16", act="gelu")
     out = Guarded(TOKENS, K, INTER, dtype=torch.bfloat16)
-    run(launcher, out.out, x, codes, None, scales, rows, experts, factors, valid, None, None, TOKENS, INTER, MODEL,
-        len(experts))
+    arguments = (out.out, x, codes, None, scales, rows, experts, factors, valid, None, None, TOKENS, INTER, MODEL,
+                 len(experts))
+    run(launcher, *arguments)
+    refuses_less(launcher, arguments, 2, 4)
     expected = gated(x.double(), values, weights, ids, "gelu", weighted=True)
     assert verify_output(out.check(), expected, 2e-3, 2e-3)
 
@@ -438,7 +446,9 @@ def test_microscaled_products_of_gfx1250(in_dtype, options):
     out = Guarded(TOKENS, K, INTER * (2 if split else 1), dtype=torch.bfloat16)
     if split:
         out.out.zero_()
-    run(launcher, out.out, x, codes, scale_x, scales, rows, experts, factors, valid, TOKENS, INTER, MODEL, len(experts))
+    arguments = out.out, x, codes, scale_x, scales, rows, experts, factors, valid, TOKENS, INTER, MODEL, len(experts)
+    run(launcher, *arguments)
+    refuses_less(launcher, arguments, 2, 3, 4)
     exact, values = exact * spread(of_x), values * spread(of_w)
     if split:
         expected = torch.einsum("tk,tsnk->tsn", exact, values[ids.long()])

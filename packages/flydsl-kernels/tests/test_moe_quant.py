@@ -145,6 +145,19 @@ def test_large_blocks_of_8_bit_rows(quant, whole_blocks):
     assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
 
 
+@pytest.mark.parametrize("tokens", [60, 100])
+@pytest.mark.parametrize("quant", ["fp8", "int8", "int4"])
+def test_workgroups_alone_on_a_compute_unit(quant, tokens, monkeypatch):
+    """Blocks of many rows with few columns, whose waves share k on gfx9."""
+    monkeypatch.setattr("flydsl.kernels.moe.tuned.filling_block", lambda target, quant, block, *_: block)
+    x, w1, w2, weights, ids, s1, s2, values = draw(quant, tokens, 192, 1024, 1, 1)
+    arguments = MOE.arguments(x, w1, w2, weights, ids, quant=quant, w1_scale=s1, w2_scale=s2)
+    config, _ = plan_experts(target(), *arguments)
+    assert config.down.block_m > 32 and config.down.k_waves == (2 if target().matrix == "mfma" else 1)
+    result, exact = run(*arguments)[0], definition(quant, x, values, weights, ids)
+    assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
+
+
 @pytest.mark.parametrize("inter", [144, 192])
 def test_strips_of_a_wave_share_a_scale_of_blocks(inter, whole_blocks):
     """Unless gate ends inside of the columns that a wave has of up; its blocks of 128 rows then end anywhere."""

@@ -12,7 +12,7 @@ from flydsl.kernels.gemm import tuned
 from flydsl.kernels.host import tuned as tables
 from flydsl.kernels.moe.config import FORMATS, PUBLIC
 from flydsl.kernels.moe.experts import experts_config
-from flydsl.kernels.moe.tuned import expert_tiles
+from flydsl.kernels.moe.tuned import expert_tiles, tile_of
 from flydsl.kernels.op import operations
 from flydsl.kernels.target import current_arch, target
 from flydsl.kernels.testing import Draw
@@ -124,6 +124,24 @@ def test_blocks_of_experts_fill_the_compute_units():
     assert block("none", 1024) == 128 and block("none", 64, 256) == 64
     assert block("none", 40, 1, 64) == block("none", 128, 1, 64) == small
     assert block("int4", 128, 1, 64) == small and block("a16w4", 128, 1, 64) == 64
+
+
+@needs("gfx942", "gfx950", "gfx120", "gfx1250")
+def test_columns_of_experts_fill_the_compute_units():
+    """Tiles are narrower where units would be idle, and where one is alone on a unit its waves share k."""
+
+    def columns(quant, blocks, gated, n=2048):
+        tile = tile_of(target(), quant, 64, gated, n, 4096, blocks)
+        return tile["k_waves"], tile["block_n"]
+
+    units, whole = target().compute_units, tile_of(target(), "none", 64, False, 2048, 4096)["block_n"]
+    assert columns("none", units, False) == (1, whole)
+    if target().matrix != "mfma":
+        assert columns("none", 1, False) == (1, 128) and columns("fp8", 1, False) == columns("fp8", units, False)
+        return
+    assert columns("none", units // 12, False) == (1, 64) and columns("none", 1, True) == (1, 64)
+    assert columns("none", units // 32, False) == (2, 64) and columns("none", 1, False) == (2, 32)
+    assert columns("fp8_block", 1, False) == (1, 128) and columns("a16w4", 1, False) == (1, 64)
 
 
 @pytest.mark.one_arch

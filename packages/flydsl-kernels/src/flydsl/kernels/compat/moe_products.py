@@ -78,7 +78,7 @@ def product_config(where: str, target: Target, table: dict[Any, Row], kind: Any,
     else:
         out = dict(into="slot", gated=True, activation=act, limit=limit or None, weighted=weighted)
     given = {"source": "token", **given, **out}
-    return tiled(where, target, n, k, tile, quant, out_dtype, topk=topk, **given, **options)
+    return tiled(where, target, n, k, tile, quant, out_dtype, topk=topk, experts=experts, **given, **options)
 
 
 def launch_product(config: GroupedConfig, out: Any, operands: tuple[Any, ...], tokens: Any, size_expert_ids: Any,

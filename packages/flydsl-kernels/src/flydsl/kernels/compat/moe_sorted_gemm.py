@@ -118,7 +118,7 @@ def compile_gemm1_a4w4_port(*, BM: int, use_nt: bool = True, inline_quant: bool 
     config = _micro(where, target, D_INTER, D_HIDDEN, BM, BN, BK, a_dtype, gated=True, activation=act,
                     limit=swiglu_limit or None, source="token", into="row", out="fp4", topk=topk,
                     strips="pairs" if interleave else "halves", x_scales="rows" if inline_quant else "words",
-                    cache=STREAMED * use_nt, group=xcd_swizzle)
+                    experts=NE, cache=STREAMED * use_nt, group=xcd_swizzle)
     quantise = build_per_1x32_mx_quant_module(D_HIDDEN, a_dtype, target=target) if inline_quant else None
     return _launcher(config, "mxfp_gemm1", quantise)
 
@@ -148,7 +148,7 @@ def compile_gemm2_a4w4_port(*, BM: int, use_nt: bool = True, epilog: str = "atom
     config = _micro(where, target, D_HIDDEN, D_INTER, BM, BN, BK, a_dtype, source="sorted",
                     into="token" if atomic else "row", weighted=atomic, out=out, topk=topk, x_scales="words",
                     skip_k=(D_INTER - real) // 128 * 128, out_scales="rows", cache=STREAMED * use_nt,
-                    group=xcd_swizzle)
+                    group=xcd_swizzle, experts=NE)
     return _launcher(config, "mxfp_gemm2")
 
 
@@ -243,8 +243,9 @@ def compile_gemm1_a16w4_port(BM: int, D_HIDDEN: int, D_INTER: int, NE: int, TOPK
     where = "compile_gemm1_a16w4_port"
     _named(where, "k_wave", k_wave, (1, 2, 4))
     config = _half(where, target, D_INTER, D_HIDDEN, BM, TILE_N, TILE_K, w_dtype, k_wave, gated=True,
-                   activation=act, limit=swiglu_limit or None, source="token", into="row", topk=TOPK, cache=b_cache_mod,
-                   group=xcd_swizzle, strips=LAYOUTS[_named(where, "w_layout", w_layout, LAYOUTS)])
+                   activation=act, limit=swiglu_limit or None, source="token", into="row", topk=TOPK, experts=NE,
+                   cache=b_cache_mod, group=xcd_swizzle,
+                   strips=LAYOUTS[_named(where, "w_layout", w_layout, LAYOUTS)])
     return _launcher(config, "a16w_gemm1")
 
 
@@ -259,7 +260,7 @@ def compile_gemm2_a16w4_port(BM: int = 32, *, NE: int, N_OUT: int, D_INTER: int,
         ValueError: an argument or the architecture is not supported.
     """
     config = _half("compile_gemm2_a16w4_port", target, N_OUT, D_INTER, BM, TILE_N, TILE_K, w_dtype, source="sorted",
-                   into="token", weighted=True, cache=b_cache_mod, group=xcd_swizzle)
+                   into="token", weighted=True, experts=NE, cache=b_cache_mod, group=xcd_swizzle)
     return _launcher(config, "a16w_gemm2")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -132,6 +133,7 @@ class GroupedConfig(KernelConfig):
         group: blocks of rows that a die walks down before the next columns; 0: as launched.
         k_waves: groups of waves that share a tile's k.
         waves: of a workgroup.
+        experts: of which w has weights, if it is known.
     """
 
     n: int
@@ -167,6 +169,7 @@ class GroupedConfig(KernelConfig):
     group: int = 0
     k_waves: int = 1
     waves: int = WAVES
+    experts: int = 0
 
     @property
     def format(self) -> Format:
@@ -181,19 +184,32 @@ class GroupedConfig(KernelConfig):
 
     def extents(self, tokens: Any, sorted_rows: Any) -> dict[str, Extent]:
         """What a launch takes of its operands. Only the kind is known of sorted rows, since the last block may end
-        behind them, and of weights, of which there are none where no expert is."""
+        behind them, and of weights where the number of experts is not."""
         kind, blocks = self.format.a or self.dtype, fx.ceildiv(sorted_rows, self.sort_block or self.block_m)
         slots = {"token": 1, "slot": self.topk, "slots": self.topk}
         x, w = (MICROFORMATS["fp4"].element if name == "fp4" else element_of(BYTES.get(name, name), self.target)
                 for name in (kind, self.format.b or kind))
-        found = {"x": Extent(fx.Int64(tokens) * (slots.get(self.source, 0) * self.k), x), "w": Extent(0, w)}
+        of_x, columns = fx.Int64(tokens) * slots.get(self.source, 0), self.experts * self.n * self.streams
+        found = {"x": Extent(of_x * self.k, x), "w": Extent(self.experts * self.expert_words * 32 // w.width, w)}
         if not self.micro_out and self.into != "place":
             found["out"] = Extent(fx.Int64(tokens) * (slots.get(self.into, 0) * self.n), self.element)
         if self.routed:
             found.update(rows=Extent(0, fx.Int32), experts=Extent(blocks, fx.Int32), valid=Extent(1, fx.Int32))
         if self.weighted:
             found["weights"] = Extent(0, fx.Float32)
+        if self.bias:
+            found["bias"] = Extent(columns, fx.Float32)
+        if self.format.scales is not None:
+            found["w_scale"] = Extent(self.experts * self.expert_scales, element_of(self.scale_type, self.target))
+        if self.format.scales not in (None, "groups") and not self.scale_one:
+            along = 0 if self.x_scales == "words" else 1 if self.format.scale_k is None else self.scales_k
+            found["x_scale"] = Extent(of_x * along, element_of(self.scale_type, self.target))
         return found
+
+    @property
+    def scale_type(self) -> str:
+        """Element type of the scales."""
+        return {"groups": self.scale, "micro": "e8m0"}.get(self.format.scales or "", "f32")
 
     @property
     def routed(self) -> bool:
@@ -334,8 +350,15 @@ class GroupedConfig(KernelConfig):
 
     @property
     def scale_unit(self) -> int:
-        """To a multiple of which the scales of a row are padded."""
-        return 8 if self.w_scales == "words" else 1
+        """To a multiple of which the scales of a row of w are padded."""
+        return 8 if self.w_scales == "words" and self.target.matrix == "mfma" else 1
+
+    @property
+    def expert_scales(self) -> int:
+        """Scales of the weights of an expert."""
+        if self.format.scales in ("groups", "micro"):
+            return self.rows_b * (1 if self.w_scales == "row" else align_up(self.scales_k, self.scale_unit))
+        return math.prod(self.format.scale_shape(1, self.n * self.streams, self.k))
 
     @property
     def a_row_words(self) -> int:
@@ -376,6 +399,11 @@ class GroupedConfig(KernelConfig):
     def rows_b(self) -> int:
         """Rows of w of an expert, gate and up padded to 16."""
         return align_up(self.n, 16) * self.streams
+
+    @property
+    def expert_words(self) -> int:
+        """i32 of the weights of an expert."""
+        return self.rows_b // 16 * self.strip_words
 
 
 def is_wide(rows: int, columns: int) -> bool:

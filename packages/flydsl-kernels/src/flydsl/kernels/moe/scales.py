@@ -11,7 +11,7 @@ import flydsl.expr as fx
 
 from ..gemm.block_scales import RegisterScales
 from ..parts.epilogue import FAR
-from ..parts.index import align_up, cdiv, div, mod
+from ..parts.index import align_up, div, mod
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile
 from ..parts.memory import Buffer
@@ -45,9 +45,8 @@ class BlockScales(RegisterScales):
         tensors, lane, config = rows.tensors, rows.lane, rows.config
         count, self._per_tile, self._tiles = config.scales_k, config.share_k // SCALE_K["blocks"], config.scale_tiles
         self._share = partial(_share, lane=lane, config=config)
-        per_expert = cdiv(config.n * config.streams, 128) * count
         x = Buffer(tensors["x_scale"], fx.Float32, None, fx.Int64(rows.of_x) * count)
-        w = Buffer(tensors["w_scale"], fx.Float32, fx.Int64(expert) * per_expert, per_expert)
+        w = Buffer(tensors["w_scale"], fx.Float32, fx.Int64(expert) * config.expert_scales, config.expert_scales)
         # From a row to the next, and from a block.
         along, further = (1, rows.of_x) if config.turned_scales else (count, 1)
         columns, self._times = columns_of(column, lane.wave, config), 1
@@ -163,12 +162,12 @@ def _scales_of_w(data: Any, expert: Any, column: Any, lane: Lane, config: Groupe
     element, unit = _element(config)
     if config.w_scales == "words" and unit == 1:
         width, first = align_up(config.scales_k, 8), columns_of(column, lane.wave, config)[0]
-        start, apart = fx.Int64(expert) * (config.rows_b * width), config.strips == "halves"
+        start, apart = fx.Int64(expert) * config.expert_scales, config.strips == "halves"
         firsts = [first + s * config.n for s in range(config.streams)] if apart else [first * config.streams]
         tiles = config.n_repeat * config.streams // len(firsts)
         return _words([PairedScales(data, start, width, config.rows_b, at, tiles, tiles % 2 == 0, lane)
                        for at in firsts], config.share_k)
-    count, strips = config.rows_b * config.scales_k // unit, strips_of(column, lane.wave, config)
+    count, strips = config.expert_scales // unit, strips_of(column, lane.wave, config)
     buffer = Buffer(data, element, fx.Int64(expert) * count, count)
     if config.w_scales == "words":  # of 32 rows, the words of 128 k lie together
         along = config.scales_k // PER_SPAN * 32

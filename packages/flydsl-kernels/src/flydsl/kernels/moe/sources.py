@@ -82,16 +82,15 @@ class Weights:
     def __init__(self, tensors: dict[str, Any], expert: Any, column: Any, lane: Lane, config: GroupedConfig) -> None:
         self._config, self._count = config, config.b_blocks // config.k_waves  # of the wave
         share = wave_k(lane.wave, config)
-        strips, words = strips_of(column, lane.wave, config), config.rows_b // 16 * config.strip_words
+        strips = strips_of(column, lane.wave, config)
         common: dict[str, Any] = dict(column=0, tile_strips=config.rows_b // 16, strips=strips, lanes=config.wave)
         self._data = Shuffled(tensors["w"], lane, strip_words=config.strip_words, blocks=config.b_blocks,
                               chunk_words=config.load_words, cache=config.cache, share=share, shares=config.k_waves,
-                              start=fx.Int64(expert) * (words * 4), **common)
+                              start=fx.Int64(expert) * (config.expert_words * 4), **common)
         self._grouped = config.format.scales == "groups"
         if self._grouped:
-            element, along = element_of(config.scale), align_up(config.scales_k, config.scale_unit)
-            count = config.rows_b * (1 if config.w_scales == "row" else along)
-            self._scales = Buffer(tensors["w_scale"], element, fx.Int64(expert) * count, count)
+            count = config.expert_scales
+            self._scales = Buffer(tensors["w_scale"], element_of(config.scale), fx.Int64(expert) * count, count)
             self._places = [self._scale_place(strip, lane) + self._scales_past(share * self._count)
                             for strip in strips]
         loads = self._data.loads

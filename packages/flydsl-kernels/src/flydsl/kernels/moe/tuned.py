@@ -11,8 +11,8 @@ from ..parts.index import cdiv
 from ..target import Target
 from .config import BLOCKS, FEW, FORMATS, PUBLIC, SCALE_ROWS, WAVES, WORD_K
 
-__all__ = ["TUNING", "Tiles", "expert_tiles", "filling_block", "is_fused", "most_rows", "pick_block", "tile_columns",
-           "tiles_of_block"]
+__all__ = ["TUNING", "Tiles", "expert_tiles", "filling_block", "filling_tile", "is_fused", "most_rows", "pick_block",
+           "tile_columns", "tile_of", "tiles_of_block"]
 
 EXPERTS, TOPK = 8, 2  # of the mixtures that a search runs
 Tiles = tuple[int, dict[str, Any], dict[str, Any]]  # rows of a block, tiles of up and down
@@ -32,14 +32,19 @@ def pick_block(rows: int, experts: int) -> int:
     return next((b for b in BLOCKS[1:-1] if rows <= b * experts), BLOCKS[-1])
 
 
+def load(target: Target, blocks: float, n: int, columns: int) -> float:
+    """Workgroups for each compute unit, of `columns` of n for each block of rows."""
+    return blocks * cdiv(n, columns) / target.compute_units
+
+
 def filling_block(target: Target, quant: str, block: int, rows: int, inter: int) -> int:
     """`block` rows, or fewer where workgroups with as many would leave compute units idle: of the first product there
     must be one for each with 128 rows, for every other one with 64 (they are as wide again). Where weights are
     converted for each block, and where 32 rows have no way of their own to registers, blocks stay at 64."""
     least = 16 * FEW if target.matrix == "mfma" and FORMATS[quant].scales != "groups" else 64
     while block > least:
-        across = cdiv(inter, _columns(target, quant, block, True))
-        if rows * across * BLOCKS[-1] >= target.compute_units * block * block:
+        columns = _columns(target, quant, block, True)
+        if load(target, rows / block, inter, columns) >= block / BLOCKS[-1]:
             break
         block //= 2
     return block
@@ -74,20 +79,49 @@ def tile_columns(target: Target, block: int, gated: bool, quant: str = "none") -
     return wide // 2 if gated else wide
 
 
-def tile_of(target: Target, quant: str, block: int, columns: int, k: int) -> dict[str, Any]:
-    """Groups of waves that share a tile's k, columns of a workgroup, and bytes of a row of x in a tile. Where rows are
-    few, weights are read by as many workgroups as possible, of fewer than `columns`; as far as the weights need no
-    other padding than for one."""
+def tile_of(target: Target, quant: str, block: int, gated: bool, n: int, k: int,
+            blocks: int | None = None) -> dict[str, Any]:
+    """Groups of waves that share a tile's k, columns of a workgroup, and bytes of a row of x in a tile, for about so
+    many blocks of rows (by default as many as fill a device)."""
+    columns = _columns(target, quant, block, gated)
     # On gfx120 workgroups of any size keep the memory busy; rows of two tiles would then only be read more often.
     if block <= 16 * (1 if target.arch == "gfx120" else FEW):
-        kind = FORMATS[quant]
-        # Two tiles of 16-bit rows are more to load than what fp4 columns are to load and, in an instruction, convert.
-        wide = block > 16 and kind.scales == "groups" and kind.b == "fp4" and target.converts_fp4
-        least = min(columns, 128 if kind.scales == "micro" or wide else 64)
-        for waves in (4, 2):
-            if shared := shared_tile(target, quant, block, least // waves, k, waves):
-                return shared
+        return _streaming_tile(target, quant, block, columns, k)
+    tile = whole_tile(target, quant, block, columns, k)
+    return tile if blocks is None else filling_tile(target, quant, tile, block, gated, n, k, blocks)
+
+
+def _streaming_tile(target: Target, quant: str, block: int, columns: int, k: int) -> dict[str, Any]:
+    """That of few rows: weights are read by as many workgroups as possible, of fewer than `columns`; as far as the
+    weights need no other padding than for one."""
+    kind = FORMATS[quant]
+    # Two tiles of 16-bit rows are more to load than what fp4 columns are to load and, in an instruction, convert.
+    wide = block > 16 and kind.scales == "groups" and kind.b == "fp4" and target.converts_fp4
+    least = min(columns, 128 if kind.scales == "micro" or wide else 64)
+    for waves in (4, 2):
+        if shared := shared_tile(target, quant, block, least // waves, k, waves):
+            return shared
     return whole_tile(target, quant, block, columns, k)
+
+
+def filling_tile(target: Target, quant: str, tile: dict[str, Any], block: int, gated: bool, n: int, k: int,
+                 blocks: int) -> dict[str, Any]:
+    """`tile`, or a narrower one while there are no two workgroups for each compute unit, one of which works while the
+    other waits for memory. One that is alone waits half as often if its waves share k, but reads more for it, of gate
+    and up too much."""
+    kind = FORMATS[quant]
+    if target.matrix != "mfma" and kind.scales is not None:
+        return tile  # fewer products for each scale cost more than idle units
+    along_k = target.matrix != "mfma" or kind.scales in ("blocks", "micro")
+    least = 16 * WAVES * (2 if along_k else 1)
+    while load(target, blocks, n, tile["block_n"]) < 2 and tile["block_n"] > least:
+        tile = {**tile, "block_n": tile["block_n"] // 2}
+    if not gated and not along_k and kind.scales != "groups":
+        for columns in (least // 2, least):
+            shared = shared_tile(target, quant, block, columns, k, 2)
+            if shared and load(target, blocks, n, columns) <= 1:
+                return shared
+    return tile
 
 
 def whole_tile(target: Target, quant: str, block: int, columns: int, k: int) -> dict[str, Any]:
@@ -110,7 +144,9 @@ def shared_tile(target: Target, quant: str, block: int, columns: int, k: int, wa
         shares = (row_bytes,)
     if kind.scales == "groups" and target.converts_fp4:
         shares = (4 * row_bytes, *shares)
-    fitting = [share for share in shares if k * kind.bits_a // 8 % (waves * share) == 0]
+    # Through LDS they come in two stages.
+    most = target.lds_bytes // (2 * block * waves) if block > 16 * FEW else max(shares)
+    fitting = [share for share in shares if share <= most and k * kind.bits_a // 8 % (waves * share) == 0]
     return dict(k_waves=waves, block_n=columns, row_bytes=waves * fitting[0]) if fitting else None
 
 
@@ -144,13 +180,14 @@ def expert_tiles(target: Target, quant: str, rows: int, experts: int, model: int
     block = pick_block(rows, experts)
     block = max(block, SCALE_ROWS) if is_fused(target, quant) else block
     block = filling_block(target, quant, min(block, most_rows(target, quant)), rows, inter)
-    return tiles_of_block(target, quant, block, model, inter)
+    # Half of the last block of each of several experts is padding.
+    return tiles_of_block(target, quant, block, model, inter, cdiv(rows, block) + experts // 2)
 
 
-def tiles_of_block(target: Target, quant: str, block: int, model: int, inter: int) -> Tiles:
-    """Those of blocks of `block` rows."""
-    up, down = (tile_of(target, quant, block, _columns(target, quant, block, gated), k)
-                for gated, k in ((True, model), (False, inter)))
+def tiles_of_block(target: Target, quant: str, block: int, model: int, inter: int, blocks: int | None = None) -> Tiles:
+    """Those of blocks of `block` rows, as :func:`tile_of`."""
+    up, down = (tile_of(target, quant, block, gated, n, k, blocks)
+                for gated, n, k in ((True, inter, model), (False, model, inter)))
     return block, up, down
 
 
