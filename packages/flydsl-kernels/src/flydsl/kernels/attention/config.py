@@ -24,7 +24,6 @@ __all__ = [
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
 LARGEST = 256  # head dimension
 STEP = 32  # of head dimensions that kernels have; others are padded
-HALF = 512  # registers of a lane of gfx1250 where two waves share a SIMD
 STATISTICS = 2  # of a row of queries that gradients of keys take
 RUN = 4  # rows that follow each other in an accumulator
 
@@ -38,25 +37,14 @@ class Matrix:
     Attributes:
         m: rows of queries, and keys or columns of V, that one takes.
         k: depth.
-        turned: V is read from LDS across its rows (gfx950, gfx1250); elsewhere it is turned on its way to LDS.
     """
 
     m: int
     k: int
-    turned: bool = False
 
     def run(self, lanes: int) -> int:
         """Elements along its depth that follow each other in an operand of one of so many lanes."""
         return min(CHUNK, self.m * self.k // lanes)
-
-
-_MATRIX = {
-    "gfx90a": Matrix(32, 8),
-    "gfx942": Matrix(32, 8),
-    "gfx950": Matrix(32, 16, turned=True),
-    "gfx120": Matrix(16, 16),
-    "gfx1250": Matrix(16, 32, turned=True),
-}
 
 
 def supported(target: Target, where: str) -> None:
@@ -65,8 +53,9 @@ def supported(target: Target, where: str) -> None:
 
 
 def matrix_of(target: Target) -> Matrix:
-    """The instruction of an architecture."""
-    return _MATRIX[target.arch]
+    """The instruction of an architecture: that of most rows."""
+    m = 32 if target.matrix == "mfma" else 16
+    return Matrix(m, target.half_k * 16 // m)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,7 +253,8 @@ class ForwardConfig(AttentionConfig):
     def alone(self) -> bool:
         """Whether what a wave holds (sums, scores twice, queries) leaves no room on its SIMD for another wave. Its loop
         has one tile a turn: it is large as it is."""
-        return self.blocks * self.matrix.m * (self.dv + 2 * self.keys + self.d // 2) // self.target.wave > HALF
+        held = self.blocks * self.matrix.m * (self.dv + 2 * self.keys + self.d // 2) // self.target.wave
+        return held > self.target.simd_registers // 2
 
     @property
     def splits_turn(self) -> bool:
@@ -378,7 +368,7 @@ def choose_backward(target: Target, short: bool = False, **options: Any) -> Back
         short: of `is_short`.
     """
     d, by_keys = max(options["d"], options["dv"]), options["by_keys"]  # sums of keys are twice as many
-    small = target.wave == 32 or d > (64 if by_keys else 128) or not matrix_of(target).turned
+    small = target.wave == 32 or d > (64 if by_keys else 128) or not target.transposing_reads
     tile = dict(keys=32 if small else 64, waves=4)
     if target.arch == "gfx120":
         # Many waves load and turn each passing tile once. With 32 keys of more columns it has no room in LDS.

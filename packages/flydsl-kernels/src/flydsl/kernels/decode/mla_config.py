@@ -7,7 +7,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..attention.config import CHUNK, matrix_of
+from ..attention.config import CHUNK
 from ..host.config import require
 from ..parts.index import cdiv
 from ..target import Target
@@ -81,7 +81,7 @@ class MlaConfig(DecodeConfig):
     @property
     def reads_across(self) -> bool:
         """Whether values are read from LDS across their rows; else lanes turn them."""
-        return matrix_of(self.target).turned
+        return self.target.transposing_reads > 0
 
     def across(self) -> Any:
         """A wave's columns of a stage as (columns, tokens), while tracing; on gfx1250 in blocks of 8 x 8 as they lie,
