@@ -129,6 +129,11 @@ class AttentionConfig(KernelConfig):
         return self.dtype == "f16" or self.target.mx
 
     @property
+    def moved(self) -> bool:
+        """Whether scores are multiplied by the factor when they are held, which moves them to other registers."""
+        return False
+
+    @property
     def values(self) -> int:
         """Scores of a tile that a lane has."""
         return self.keys * self.wave_rows // self.target.wave
@@ -255,6 +260,13 @@ class ForwardConfig(AttentionConfig):
         has one tile a turn: it is large as it is."""
         held = self.blocks * self.matrix.m * (self.dv + 2 * self.keys + self.d // 2) // self.target.wave
         return held > self.target.simd_registers // 2
+
+    @property
+    def moved(self) -> bool:
+        """A loop of one tile a turn holds a tile's scores while those of the next one are made: some instruction has to
+        move them from registers to others, between products and not behind the last one. Others than `plain` ones are
+        moved by what makes products scores."""
+        return self.alone and self.plain
 
     @property
     def splits_turn(self) -> bool:

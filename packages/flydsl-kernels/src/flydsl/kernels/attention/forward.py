@@ -33,13 +33,13 @@ __all__ = ["build_attention_forward"]
 
 
 @flyc.jit
-def _store_logs(Lse, found, places, here, head, row, share, shares, unit, sizes, config):  # noqa: N803
+def _store_logs(Lse, found, places, here, head, row, share, shares, sizes, config):  # noqa: N803
     """Logarithms of the denominators of this lane's rows; `found` are their bases and denominators."""
     for i in fx.range_constexpr(config.blocks):
         key, mine = place(places, i * (config.values // config.blocks))
         if (key == 0) & (row + mine < here.rows) & (fx.thread_idx.x < config.row_threads):
             base, total = found[i]
-            log = base * unit + fx.math.log2(total) * LN2
+            log = base + fx.math.log2(total) * LN2
             if fx.const_expr(config.split):
                 line, heads = here.dense(here.row, head, sizes.rows, sizes.heads, 1)
                 line = (line + (row + mine) * heads) * shares + share
@@ -163,7 +163,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
         store_head(o, result, second, tid, DV, block, BM, sums, 1.0)
 
         if fx.const_expr(Lse is not None):
-            _store_logs(Lse, found, places, here, head, row, share, shares, unit, sizes, config)
+            _store_logs(Lse, found, places, here, head, row, share, shares, sizes, config)
 
 
 @builder

@@ -15,7 +15,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.indices import any_lane, rarely
-from ..parts.mathx import LOWEST, exp2, tanh
+from ..parts.mathx import LN2, LOWEST, exp2, tanh
 from .config import AttentionConfig
 from .weave import Work
 
@@ -159,7 +159,7 @@ class Softmax:
 
     Args:
         config: of it, the values of a lane that `begin` weighs; whether scores times the factor are exact enough to
-            subtract from (`plain`).
+            subtract from (`plain`), and be bases; whether it is these that are held (`moved`).
         scores: fragment of a tile (keys, rows).
         weights: fragment like it, of the probabilities.
         factor: scores times this are logarithms of base 2.
@@ -169,7 +169,8 @@ class Softmax:
 
     def __init__(self, config: AttentionConfig, scores: Any, weights: Any, factor: Any, start: Any = None,
                  once: Any = None) -> None:
-        self.scores, self.weights, self.factor, self.plain = scores, weights, factor, config.plain
+        self.scores, self.weights, self.factor = scores, weights, factor
+        self._plain, self._moved = config.plain, config.moved
         self._blocks, self._converts = config.blocks, config.converts
         lanes, rows = fx.num_warp_threads(), config.matrix.m
         self._apart = [rows << i for i in range((lanes // rows).bit_length() - 1)]  # lanes that share a row
@@ -178,21 +179,23 @@ class Softmax:
         self.base, self.total, self.sum = (fx.make_rmem_tensor(self._blocks, fx.Float32) for _ in range(3))
         counts = None if start is None else once & (start > -math.inf)
         for row in range(self._blocks):
-            self.base[row] = fx.Float32(LOWEST) if start is None else fx.max(start, LOWEST)
+            self.base[row] = fx.Float32(LOWEST) if start is None else fx.max(self._scaled(start), LOWEST)
             self.total[row] = fx.Float32(0.0) if counts is None else counts.select(fx.Float32(1.0), fx.Float32(0.0))
         self.held = fx.make_fragment_like(scores)
         self._begun = fx.make_rmem_tensor(self._early // 2, fx.Int32)
         self._part = fx.make_rmem_tensor(2 * self._blocks, fx.Float32)
         self._words: list[Any] = []
+        self._runs: list[Any] = []  # held scores, so many `together`
         self._sums: list[list[Any]] = []
         self._together = config.together
         self._few: Any = None  # whether no score of the tile exceeds the base by much
         self._factors: Any = None
 
-    def _weigh(self, first: int, end: int) -> list[Work]:
+    def _weigh(self, first: int, end: int, move: Callable[[int], None] | None = None) -> list[Work]:
         """Held scores become probabilities, some `together`: `_words` of two each, `_sums` of each row in two parts.
 
-        The results of exponentials are used behind the next exponents, when they are there.
+        The results of exponentials are used behind the next exponents, when they are there. ``move(i)`` lets run number
+        i be held: as many of those that are not weighed here as of those that are.
         """
         size = self._together
         slots = size // 2 + 1  # of a kind, for pairs, and what goes with them
@@ -201,9 +204,10 @@ class Softmax:
             if i == first:
                 self._words, self._sums = [], [[] for _ in range(self._blocks)]
             if i == first or i % self._count == 0:
-                self._shift = self._shift_of(i // self._count)
-            held = lanes_of(self.held)
-            found = self._exponents(held.shuffle(held, list(range(i, i + size))), self._shift)
+                self._shift = self.base[i // self._count]
+            run = self._runs[i // size]
+            with fx.fastmath("contract"):
+                found = self._exponents(run if self._moved else self._scaled(run), self._shift)
             values += [found[j] for j in range(size)]
 
         def power(values: list[Any], j: int) -> None:
@@ -221,22 +225,20 @@ class Softmax:
         use: list[Work] = []
         for i in range(first, end, size):
             values: list[Any] = []
-            work += [Work(partial(exponents, i, values), slots), *use]
-            work += [Work(partial(power, values, j), 4) for j in range(size)]
+            this, other = ([Work(partial(move, n), slots)] if move else [] for n in (i // size, (i + end) // size))
+            work += [*this, Work(partial(exponents, i, values), slots), *use]
+            powers = [Work(partial(power, values, j), 4) for j in range(size)]
+            work += [*powers[: size // 2], *other, *powers[size // 2 :]]
             use = [Work(partial(round_, i, values), slots), Work(partial(add, i, values), slots)]
         return work + use
 
-    def _shift_of(self, row: int) -> Any:
-        """What is subtracted from the scores of a row: times the factor, where they are `plain`."""
-        base = self.base[row]
-        return fx.maxnumf(base * self.factor, fx.Float32(LOWEST)) if self.plain else base
+    def _scaled(self, scores: Any) -> Any:
+        """In the unit of bases."""
+        return scores * self.factor if self._plain else scores
 
-    def _exponents(self, values: Any, shift: Any) -> Any:
-        """Logarithms of base 2 of the probabilities."""
-        if self.plain:
-            with fx.fastmath("contract"):
-                return values * self.factor - shift
-        return (values - shift) * self.factor
+    def _exponents(self, values: Any, base: Any) -> Any:
+        """Logarithms of base 2, relative to a base in its unit."""
+        return values - base if self._plain else (values - base) * self.factor
 
     def _parts(self, before: Any = None) -> Any:
         """Sums of each row, in two parts; with those `before`."""
@@ -264,9 +266,24 @@ class Softmax:
         def keep() -> None:
             self._part.store(self._parts())
             self._begun.store(fx.Vector.from_elements([fx.rocdl.computed_here(w) for w in self._words], fx.Int32))
+            if self._moved:
+                values = (run[j] for run in self._runs for j in range(run.numel))
+                self.held.store(fx.Vector.from_elements(values, fx.Float32))
 
-        hold = Work(lambda: self.held.store(self.scores.load()), 0)
-        return [hold, *self._weigh(0, self._early), Work(keep)]
+        def move(i: int) -> None:
+            self._runs[i] = self._runs[i] * self.factor
+
+        def hold() -> None:
+            self._runs = self._runs_of(self.scores)
+            if not self._moved:
+                self.held.store(self.scores.load())
+
+        return [Work(hold, 0), *self._weigh(0, self._early, move if self._moved else None), Work(keep)]
+
+    def _runs_of(self, fragment: Any) -> list[Any]:
+        """Values of a fragment, so many together."""
+        values, size = lanes_of(fragment), self._together
+        return [_run(values, i, size) for i in range(0, values.numel, size)]
 
     def finish(self, sums: Any) -> list[Work]:
         """The other held scores become probabilities; `weights` then are those of the tile, which is added to the
@@ -292,8 +309,11 @@ class Softmax:
             for row in range(self._blocks):
                 self.total[row] = self.total[row] + self.sum[row]
 
+        def hold() -> None:
+            self._runs = self._runs_of(self.held)
+
         # The branch comes before the last products, so that the matrix unit has work while it is decided.
-        return [*self._weigh(self._early, self._count * self._blocks), Work(collect, 2),
+        return [Work(hold, 0), *self._weigh(self._early, self._count * self._blocks), Work(collect, 2),
                 Work(judge, 2 * self._blocks), Work(settle, self._blocks)]
 
     def rebase(self, sums: Any) -> None:
@@ -306,7 +326,8 @@ class Softmax:
         old = lanes_of(self.weights).bitcast(fx.Int32)
         for row in range(self._blocks):
             first = row * self._count
-            values = held.shuffle(held, list(range(first, first + self._count)))
+            values = _run(held, first, self._count)
+            values = values if self._moved else self._scaled(values)
             with fx.fastmath("nnan"):
                 large = self._of_row((self.sum[row] <= self._most).select(fx.Float32(0.0), fx.Float32(1.0))) > 0.0
                 largest = values[0]
@@ -316,12 +337,12 @@ class Softmax:
             before = self.base[row]
             base = large.select(fx.maxnumf(before, largest), before)
             self.base[row] = base
-            values = exp2(self._exponents(values, self._shift_of(row)))
+            values = exp2(self._exponents(values, base))
             pairs = [values.shuffle(values, [i, i + 1]) for i in range(0, self._count, 2)]
             words += [large.select(self._packed(pair, first + 2 * i), old[first // 2 + i])
                       for i, pair in enumerate(pairs)]
             self.sum[row] = large.select(total_of(values), self.sum[row])
-            decays.append(exp2((before - base) * self.factor))
+            decays.append(exp2(self._exponents(before, base)))
             self.total[row] = self.total[row] * decays[-1]
         self.weights.store(fx.Vector.from_elements(words, fx.Int32).bitcast(self.weights.dtype))
         sums.store(of_rows(sums, decays))
@@ -333,13 +354,13 @@ class Softmax:
         return value
 
     def result(self) -> list[tuple[Any, Any]]:
-        """Base and total of this lane's rows."""
+        """Base, as a natural logarithm, and total of this lane's rows."""
         found = []
         for row in range(self._blocks):
             total = self.total[row]
             for apart in self._apart:
                 total = total + fx.shuffle_xor(total, apart, fx.num_warp_threads())
-            found.append((self.base[row], total))
+            found.append((self.base[row] * LN2 if self._plain else self.base[row], total))
         return found
 
 
@@ -366,6 +387,11 @@ def packed(pair: Any, element: Any, converts: bool) -> Any:
     # To nearest, halves up: a third of the instructions of to even; infinities stay, and NaN as arithmetic makes it.
     words = [fx.Uint32(x.bitcast(fx.Uint32)) + 0x8000 for x in (pair[0], pair[1])]
     return fx.Int32((words[1] & 0xFFFF0000) | (words[0] >> 16))
+
+
+def _run(values: Any, first: int, count: int) -> Any:
+    """Consecutive ones of a vector."""
+    return values.shuffle(values, list(range(first, first + count)))
 
 
 def _pairs(values: list[Any]) -> list[Any]:
