@@ -6,9 +6,10 @@ Scores are transposed, (keys, rows): a lane has a column or several, so the maxi
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -185,29 +186,34 @@ class Softmax:
         self._begun = fx.make_rmem_tensor(self._early // 2, fx.Int32)
         self._part = fx.make_rmem_tensor(2 * self._blocks, fx.Float32)
         self._words: list[Any] = []
-        self._runs: list[Any] = []  # held scores, so many `together`
+        self._runs: list[Any] = []  # scores, so many `together`
         self._sums: list[list[Any]] = []
         self._together = config.together
         self._few: Any = None  # whether no score of the tile exceeds the base by much
         self._factors: Any = None
 
-    def _weigh(self, first: int, end: int, move: Callable[[int], None] | None = None) -> list[Work]:
-        """Held scores become probabilities, some `together`: `_words` of two each, `_sums` of each row in two parts.
+    def _weigh(self, scores: Any, first: int, end: int, moved: bool = False) -> list[Work]:
+        """Some of the scores become probabilities, a run of them `together`: `_words` of two each, `_sums` of each row
+        in two parts.
 
-        The results of exponentials are used behind the next exponents, when they are there. ``move(i)`` lets run number
-        i be held: as many of those that are not weighed here as of those that are.
+        The results of exponentials are used behind the next exponents, when they are there. What is to be held is
+        `moved` here: with each run that is weighed, another one.
         """
         size = self._together
         slots = size // 2 + 1  # of a kind, for pairs, and what goes with them
 
+        def take() -> None:
+            values = lanes_of(scores)
+            self._runs = [_run(values, i, size) for i in range(0, values.numel, size)]
+            self._words, self._sums = [], [[] for _ in range(self._blocks)]
+
+        def move(i: int) -> None:
+            self._runs[i // size] = self._runs[i // size] * self.factor
+
         def exponents(i: int, values: list[Any]) -> None:
-            if i == first:
-                self._words, self._sums = [], [[] for _ in range(self._blocks)]
-            if i == first or i % self._count == 0:
-                self._shift = self.base[i // self._count]
             run = self._runs[i // size]
             with fx.fastmath("contract"):
-                found = self._exponents(run if self._moved else self._scaled(run), self._shift)
+                found = self._exponents(run if self._moved else self._scaled(run), self.base[i // self._count])
             values += [found[j] for j in range(size)]
 
         def power(values: list[Any], j: int) -> None:
@@ -221,13 +227,12 @@ class Softmax:
             for pair in _pairs(values):  # Two sums take turns, so that none waits for the addition before.
                 sums[:] = [*sums, pair] if len(sums) < 2 else [sums[1], sums[0] + pair]
 
-        work: list[Work] = []
-        use: list[Work] = []
+        work, use = [Work(take, 0)], []
         for i in range(first, end, size):
             values: list[Any] = []
-            this, other = ([Work(partial(move, n), slots)] if move else [] for n in (i // size, (i + end) // size))
-            work += [*this, Work(partial(exponents, i, values), slots), *use]
+            this, other = ([Work(partial(move, n), slots)] if moved else [] for n in (i, i + end))
             powers = [Work(partial(power, values, j), 4) for j in range(size)]
+            work += [*this, Work(partial(exponents, i, values), slots), *use]
             work += [*powers[: size // 2], *other, *powers[size // 2 :]]
             use = [Work(partial(round_, i, values), slots), Work(partial(add, i, values), slots)]
         return work + use
@@ -269,21 +274,10 @@ class Softmax:
             if self._moved:
                 values = (run[j] for run in self._runs for j in range(run.numel))
                 self.held.store(fx.Vector.from_elements(values, fx.Float32))
-
-        def move(i: int) -> None:
-            self._runs[i] = self._runs[i] * self.factor
-
-        def hold() -> None:
-            self._runs = self._runs_of(self.scores)
-            if not self._moved:
+            else:
                 self.held.store(self.scores.load())
 
-        return [Work(hold, 0), *self._weigh(0, self._early, move if self._moved else None), Work(keep)]
-
-    def _runs_of(self, fragment: Any) -> list[Any]:
-        """Values of a fragment, so many together."""
-        values, size = lanes_of(fragment), self._together
-        return [_run(values, i, size) for i in range(0, values.numel, size)]
+        return [*self._weigh(self.scores, 0, self._early, self._moved), Work(keep)]
 
     def finish(self, sums: Any) -> list[Work]:
         """The other held scores become probabilities; `weights` then are those of the tile, which is added to the
@@ -309,11 +303,8 @@ class Softmax:
             for row in range(self._blocks):
                 self.total[row] = self.total[row] + self.sum[row]
 
-        def hold() -> None:
-            self._runs = self._runs_of(self.held)
-
         # The branch comes before the last products, so that the matrix unit has work while it is decided.
-        return [Work(hold, 0), *self._weigh(self._early, self._count * self._blocks), Work(collect, 2),
+        return [*self._weigh(self.held, self._early, self._count * self._blocks), Work(collect, 2),
                 Work(judge, 2 * self._blocks), Work(settle, self._blocks)]
 
     def rebase(self, sums: Any) -> None:
@@ -330,10 +321,7 @@ class Softmax:
             values = values if self._moved else self._scaled(values)
             with fx.fastmath("nnan"):
                 large = self._of_row((self.sum[row] <= self._most).select(fx.Float32(0.0), fx.Float32(1.0))) > 0.0
-                largest = values[0]
-                for i in range(1, self._count):
-                    largest = fx.maxnumf(largest, values[i])
-                largest = self._of_row(largest)
+                largest = self._of_row(total_of(values, fx.maxnumf))
             before = self.base[row]
             base = large.select(fx.maxnumf(before, largest), before)
             self.base[row] = base
@@ -412,7 +400,7 @@ def lanes_of(fragment: Any) -> Any:
     return values.reshape(values.numel)
 
 
-def total_of(values: Any) -> Any:
+def total_of(values: Any, add: Callable[[Any, Any], Any] = operator.add) -> Any:
     """Of all elements; halves are added, which takes packed additions."""
     rest = []
     while values.numel > 1:
@@ -420,5 +408,5 @@ def total_of(values: Any) -> Any:
         if values.numel % 2:
             rest.append(values[values.numel - 1])
         low, high = (values.shuffle(values, list(range(i * half, (i + 1) * half))) for i in range(2))
-        values = low + high
-    return sum(rest, values[0])
+        values = add(low, high)
+    return reduce(add, rest, values[0])
