@@ -170,25 +170,22 @@ class Softmax:
 
     def __init__(self, config: AttentionConfig, scores: Any, weights: Any, factor: Any, start: Any = None,
                  once: Any = None) -> None:
-        self.scores, self.weights, self.factor = scores, weights, factor
-        self._plain, self._moved = config.plain, config.moved
-        self._blocks, self._converts = config.blocks, config.converts
+        self.config, self.scores, self.weights, self.factor = config, scores, weights, factor
+        self._blocks = config.blocks
         lanes, rows = fx.num_warp_threads(), config.matrix.m
         self._apart = [rows << i for i in range((lanes // rows).bit_length() - 1)]  # lanes that share a row
         self._count = config.values // config.blocks  # of a row
-        self._early, self._most = config.early, config.most
         self.base, self.total, self.sum = (fx.make_rmem_tensor(self._blocks, fx.Float32) for _ in range(3))
         counts = None if start is None else once & (start > -math.inf)
         for row in range(self._blocks):
             self.base[row] = fx.Float32(LOWEST) if start is None else fx.max(self._scaled(start), LOWEST)
             self.total[row] = fx.Float32(0.0) if counts is None else counts.select(fx.Float32(1.0), fx.Float32(0.0))
         self.held = fx.make_fragment_like(scores)
-        self._begun = fx.make_rmem_tensor(self._early // 2, fx.Int32)
+        self._begun = fx.make_rmem_tensor(config.early // 2, fx.Int32)
         self._part = fx.make_rmem_tensor(2 * self._blocks, fx.Float32)
         self._words: list[Any] = []
         self._runs: list[Any] = []  # scores, so many `together`
         self._sums: list[list[Any]] = []
-        self._together = config.together
         self._few: Any = None  # whether no score of the tile exceeds the base by much
         self._factors: Any = None
 
@@ -199,7 +196,7 @@ class Softmax:
         The results of exponentials are used behind the next exponents, when they are there. What is to be held is
         `moved` here: with each run that is weighed, another one.
         """
-        size = self._together
+        size = self.config.together
         slots = size // 2 + 1  # of a kind, for pairs, and what goes with them
 
         def take() -> None:
@@ -213,7 +210,7 @@ class Softmax:
         def exponents(i: int, values: list[Any]) -> None:
             run = self._runs[i // size]
             with fx.fastmath("contract"):
-                found = self._exponents(run if self._moved else self._scaled(run), self.base[i // self._count])
+                found = self._exponents(run if self.config.moved else self._scaled(run), self.base[i // self._count])
             values += [found[j] for j in range(size)]
 
         def power(values: list[Any], j: int) -> None:
@@ -227,7 +224,7 @@ class Softmax:
             for pair in _pairs(values):  # Two sums take turns, so that none waits for the addition before.
                 sums[:] = [*sums, pair] if len(sums) < 2 else [sums[1], sums[0] + pair]
 
-        work, use = [Work(take, 0)], []
+        work, use = [Work(take, 0)], list[Work]()
         for i in range(first, end, size):
             values: list[Any] = []
             this, other = ([Work(partial(move, n), slots)] if moved else [] for n in (i, i + end))
@@ -239,11 +236,11 @@ class Softmax:
 
     def _scaled(self, scores: Any) -> Any:
         """In the unit of bases."""
-        return scores * self.factor if self._plain else scores
+        return scores * self.factor if self.config.plain else scores
 
     def _exponents(self, values: Any, base: Any) -> Any:
         """Logarithms of base 2, relative to a base in its unit."""
-        return values - base if self._plain else (values - base) * self.factor
+        return values - base if self.config.plain else (values - base) * self.factor
 
     def _parts(self, before: Any = None) -> Any:
         """Sums of each row, in two parts; with those `before`."""
@@ -258,7 +255,7 @@ class Softmax:
         """Probabilities i and i + 1 as weights, in one register."""
         if self._factors is not None:
             pair = pair * self._factors.shuffle(self._factors, [i, i + 1])
-        return packed(pair, self.weights.dtype, self._converts)
+        return packed(pair, self.weights.dtype, self.config.converts)
 
     def begin(self, factors: Any = None) -> list[Work]:
         """Hold the scores; the first of them become probabilities.
@@ -271,13 +268,10 @@ class Softmax:
         def keep() -> None:
             self._part.store(self._parts())
             self._begun.store(fx.Vector.from_elements([fx.rocdl.computed_here(w) for w in self._words], fx.Int32))
-            if self._moved:
-                values = (run[j] for run in self._runs for j in range(run.numel))
-                self.held.store(fx.Vector.from_elements(values, fx.Float32))
-            else:
-                self.held.store(self.scores.load())
+            moved = [run[j] for run in self._runs for j in range(run.numel)] if self.config.moved else []
+            self.held.store(fx.Vector.from_elements(moved, fx.Float32) if moved else self.scores.load())
 
-        return [*self._weigh(self.scores, 0, self._early, self._moved), Work(keep)]
+        return [*self._weigh(self.scores, 0, self.config.early, self.config.moved), Work(keep)]
 
     def finish(self, sums: Any) -> list[Work]:
         """The other held scores become probabilities; `weights` then are those of the tile, which is added to the
@@ -296,7 +290,7 @@ class Softmax:
 
         def judge() -> None:
             # No sum is negative, so none is large if all together are not.
-            self._few = sum((self.sum[row] for row in range(1, self._blocks)), self.sum[0]) <= self._most
+            self._few = sum((self.sum[row] for row in range(1, self._blocks)), self.sum[0]) <= self.config.most
 
         def settle() -> None:
             _settle(self._few, sums, self.rebase)
@@ -304,7 +298,7 @@ class Softmax:
                 self.total[row] = self.total[row] + self.sum[row]
 
         # The branch comes before the last products, so that the matrix unit has work while it is decided.
-        return [*self._weigh(self.held, self._early, self._count * self._blocks), Work(collect, 2),
+        return [*self._weigh(self.held, self.config.early, self._count * self._blocks), Work(collect, 2),
                 Work(judge, 2 * self._blocks), Work(settle, self._blocks)]
 
     def rebase(self, sums: Any) -> None:
@@ -314,13 +308,13 @@ class Softmax:
             sums: what was summed before is scaled.
         """
         held, words, decays = lanes_of(self.held), [], []
+        held = held if self.config.moved else self._scaled(held)
         old = lanes_of(self.weights).bitcast(fx.Int32)
         for row in range(self._blocks):
             first = row * self._count
             values = _run(held, first, self._count)
-            values = values if self._moved else self._scaled(values)
             with fx.fastmath("nnan"):
-                large = self._of_row((self.sum[row] <= self._most).select(fx.Float32(0.0), fx.Float32(1.0))) > 0.0
+                large = self._of_row((self.sum[row] <= self.config.most).select(fx.Float32(0.0), fx.Float32(1.0))) > 0.0
                 largest = self._of_row(total_of(values, fx.maxnumf))
             before = self.base[row]
             base = large.select(fx.maxnumf(before, largest), before)
@@ -348,7 +342,7 @@ class Softmax:
             total = self.total[row]
             for apart in self._apart:
                 total = total + fx.shuffle_xor(total, apart, fx.num_warp_threads())
-            found.append((self.base[row] * LN2 if self._plain else self.base[row], total))
+            found.append((self.base[row] * LN2 if self.config.plain else self.base[row], total))
         return found
 
 
