@@ -182,7 +182,7 @@ class Softmax:
             self.total[row] = fx.Float32(0.0) if counts is None else counts.select(fx.Float32(1.0), fx.Float32(0.0))
         self.held = fx.make_fragment_like(scores)
         self._begun = fx.make_rmem_tensor(config.early // 2, fx.Int32)
-        self._part = fx.make_rmem_tensor(2 * self._blocks, fx.Float32)
+        self._part = fx.make_rmem_tensor(2 * -(-config.early // self._count), fx.Float32)
         self._words: list[Any] = []
         self._runs: list[Any] = []  # scores, so many `together`
         self._sums: list[list[Any]] = []
@@ -243,12 +243,12 @@ class Softmax:
         return values - base if self.config.plain else (values - base) * self.factor
 
     def _parts(self, before: Any = None) -> Any:
-        """Sums of each row, in two parts; with those `before`."""
+        """Sums of each row that is weighed, in two parts; with those `before` of the first rows."""
         parts = []
         for row, sums in enumerate(self._sums):
-            if before is not None:
+            if before is not None and 2 * row < before.numel:
                 sums = [before.shuffle(before, [2 * row, 2 * row + 1]), *sums]
-            parts.append(sum(sums[1:], sums[0]) if sums else [fx.Float32(0.0)] * 2)
+            parts += [sum(sums[1:], sums[0])] if sums else []
         return _made(fx.Vector.from_elements([part[i] for part in parts for i in range(2)], fx.Float32))
 
     def _packed(self, pair: Any, i: int) -> Any:
