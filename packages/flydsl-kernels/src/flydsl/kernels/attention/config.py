@@ -129,8 +129,8 @@ class AttentionConfig(KernelConfig):
         return self.dtype == "f16" or self.target.mx
 
     @property
-    def moved(self) -> bool:
-        """Whether scores are multiplied by the factor when they are held, which moves them to other registers."""
+    def rolled(self) -> bool:
+        """Whether the loop has one tile a turn."""
         return False
 
     @property
@@ -252,21 +252,19 @@ class ForwardConfig(AttentionConfig):
     def kept(self) -> int:
         """Tiles of them that are not overwritten yet when the next one is read: a wave passes the first half of the
         turn half a step before the second, and reads of LDS go on across it."""
-        return int(self.splits_turn and self.alone and self.direct is not None)
+        return int(self.rolled and self.direct is not None)
 
     @property
     def alone(self) -> bool:
-        """Whether what a wave holds (sums, scores twice, queries) leaves no room on its SIMD for another wave. Its loop
-        has one tile a turn: it is large as it is."""
+        """Whether what a wave holds (sums, scores twice, queries) leaves no room on its SIMD for another wave."""
         held = self.blocks * self.matrix.m * (self.dv + 2 * self.keys + self.d // 2) // self.target.wave
         return held > self.target.simd_registers // 2
 
     @property
-    def moved(self) -> bool:
-        """A loop of one tile a turn holds a tile's scores while those of the next one are made: some instruction has to
-        move them from registers to others, between products and not behind the last one. Others than `plain` ones are
-        moved by what makes products scores."""
-        return self.alone and self.plain
+    def rolled(self) -> bool:
+        """The loop is large as it is, or would be with the stages that tensor moves of few columns take to come in
+        time."""
+        return self.alone or self.splits_turn and self.direct is not None
 
     @property
     def splits_turn(self) -> bool:
@@ -411,11 +409,12 @@ def choose(target: Target, short: bool = False, **options: Any) -> ForwardConfig
         short: of `is_short`.
     """
     d = max(options["d"], options["dv"])
-    few = 16 if target.arch == "gfx120" and d > 160 else 32  # where sums take half of the registers
-    # Columns up to which there is room for 64 keys: fewer if they pass through registers.
+    # Columns up to which there is room for 64 keys: fewer if they pass through registers; and from which on for 16,
+    # where sums take half of the registers.
     staged = options.get("page") or options.get("stored") == "fp8"
     most = {"gfx950": 64 if staged else 128, "gfx942": 0, "gfx90a": 0}.get(target.arch, 64)
-    tile = dict(keys=64 if d <= most else few, waves=4 if target.wave == 64 else 8)
+    tile = dict(keys=64 if d <= most else 16 if target.arch == "gfx120" and d > 160 else 32,
+                waves=4 if target.wave == 64 else 8)
     if target.arch == "gfx1250" and d <= 128 and not short:
         # Each read of LDS, which would bind waves of one block, is for several. With 128 columns a wave has all
         # registers of its SIMD and, with so many keys, as many products a step; but it would wait for rows of pages.

@@ -87,7 +87,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
         k_rows = rows_of(K, sizes.k_batch, sizes.k_row, sizes.k_head, D)
         v_rows = rows_of(V, sizes.v_batch, sizes.v_row, sizes.v_head, DV)
         memory = fx.SharedAllocator()
-        k_tile, v_tile = [PassingTile(memory, element, config.target, tiles, config.stages, config.alone)
+        k_tile, v_tile = [PassingTile(memory, element, config.target, tiles, config.stages, config.rolled)
                           for tiles in config.tiles]
         read_k = fx.make_copy_atom(fx.UniversalCopy128b(), element)
         read_v = config.read_across()
@@ -129,7 +129,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
             if fx.const_expr(config.page):
                 PageNumbers(table, fx.Int32(0), fx.ceildiv(here.keys, config.page), tid,
                             config.threads).require(sizes.pages)
-            pipeline = fx.Pipeline(end - begin, config.stages, passing.producer(), rolled=config.alone,
+            pipeline = fx.Pipeline(end - begin, config.stages, passing.producer(), rolled=config.rolled,
                                    kept=config.kept)
             PassingTiles((k_tile,), sources, config.direct).bring(-1, config.stages - 1)
             pipeline.start()

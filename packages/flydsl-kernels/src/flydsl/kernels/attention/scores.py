@@ -160,7 +160,7 @@ class Softmax:
 
     Args:
         config: of it, the values of a lane that `begin` weighs; whether scores times the factor are exact enough to
-            subtract from (`plain`), and be bases; whether it is these that are held (`moved`).
+            subtract from, and be bases (`plain`); whether the loop is `rolled`.
         scores: fragment of a tile (keys, rows).
         weights: fragment like it, of the probabilities.
         factor: scores times this are logarithms of base 2.
@@ -171,7 +171,9 @@ class Softmax:
     def __init__(self, config: AttentionConfig, scores: Any, weights: Any, factor: Any, start: Any = None,
                  once: Any = None) -> None:
         self.config, self.scores, self.weights, self.factor = config, scores, weights, factor
-        self._blocks = config.blocks
+        # A loop of one tile a turn holds scores while those of the next tile are made: some instruction has to move
+        # them to other registers, between products and not behind the last one. Others than `plain` ones have moved.
+        self._blocks, self._moved = config.blocks, config.rolled and config.plain
         lanes, rows = fx.num_warp_threads(), config.matrix.m
         self._apart = [rows << i for i in range((lanes // rows).bit_length() - 1)]  # lanes that share a row
         self._count = config.values // config.blocks  # of a row
@@ -193,8 +195,8 @@ class Softmax:
         """Some of the scores become probabilities, a run of them `together`: `_words` of two each, `_sums` of each row
         in two parts.
 
-        The results of exponentials are used behind the next exponents, when they are there. What is to be held is
-        `moved` here: with each run that is weighed, another one.
+        The results of exponentials are used behind the next exponents, when they are there. What is to be held
+        is `moved` here, with each run that is weighed another one.
         """
         size = self.config.together
         slots = size // 2 + 1  # of a kind, for pairs, and what goes with them
@@ -210,7 +212,7 @@ class Softmax:
         def exponents(i: int, values: list[Any]) -> None:
             run = self._runs[i // size]
             with fx.fastmath("contract"):
-                found = self._exponents(run if self.config.moved else self._scaled(run), self.base[i // self._count])
+                found = self._exponents(run if self._moved else self._scaled(run), self.base[i // self._count])
             values += [found[j] for j in range(size)]
 
         def power(values: list[Any], j: int) -> None:
@@ -268,10 +270,10 @@ class Softmax:
         def keep() -> None:
             self._part.store(self._parts())
             self._begun.store(fx.Vector.from_elements([fx.rocdl.computed_here(w) for w in self._words], fx.Int32))
-            moved = [run[j] for run in self._runs for j in range(run.numel)] if self.config.moved else []
+            moved = [run[j] for run in self._runs for j in range(run.numel)] if self._moved else []
             self.held.store(fx.Vector.from_elements(moved, fx.Float32) if moved else self.scores.load())
 
-        return [*self._weigh(self.scores, 0, self.config.early, self.config.moved), Work(keep)]
+        return [*self._weigh(self.scores, 0, self.config.early, self._moved), Work(keep)]
 
     def finish(self, sums: Any) -> list[Work]:
         """The other held scores become probabilities; `weights` then are those of the tile, which is added to the
@@ -308,7 +310,7 @@ class Softmax:
             sums: what was summed before is scaled.
         """
         held, words, decays = lanes_of(self.held), [], []
-        held = held if self.config.moved else self._scaled(held)
+        held = held if self._moved else self._scaled(held)
         old = lanes_of(self.weights).bitcast(fx.Int32)
         for row in range(self._blocks):
             first = row * self._count
