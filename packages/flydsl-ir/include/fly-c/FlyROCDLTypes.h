@@ -39,6 +39,11 @@ MLIR_CAPI_EXPORTED MlirType flyCopyOpCDNA4LdsReadTransposeTypeGet(MlirContext co
                                                                   int32_t transGranularity,
                                                                   int32_t bitSize);
 
+FLY_DECLARE_CAPI_TYPE(CopyOpGFX1250LdsReadTranspose);
+MLIR_CAPI_EXPORTED MlirType flyCopyOpGFX1250LdsReadTransposeTypeGet(MlirContext context,
+                                                                    int32_t transGranularity,
+                                                                    int32_t bitSize);
+
 FLY_DECLARE_CAPI_TYPE(CopyOpCDNA4BufferLoadAsyncLDS);
 MLIR_CAPI_EXPORTED MlirType flyCopyOpCDNA4BufferLoadAsyncLDSTypeGet(MlirContext context,
                                                                     int32_t bitSize);

@@ -67,6 +67,13 @@ MlirType flyCopyOpCDNA4LdsReadTransposeTypeGet(MlirContext context, int32_t tran
   return getVerified<CopyOpCDNA4LdsReadTransposeType>(unwrap(context), transGranularity, bitSize);
 }
 
+FLY_DEFINE_CAPI_TYPE(CopyOpGFX1250LdsReadTranspose, CopyOpGFX1250LdsReadTransposeType)
+
+MlirType flyCopyOpGFX1250LdsReadTransposeTypeGet(MlirContext context, int32_t transGranularity,
+                                                 int32_t bitSize) {
+  return getVerified<CopyOpGFX1250LdsReadTransposeType>(unwrap(context), transGranularity, bitSize);
+}
+
 FLY_DEFINE_CAPI_TYPE(CopyOpCDNA4BufferLoadAsyncLDS, CopyOpCDNA4BufferLoadAsyncLDSType)
 
 MlirType flyCopyOpCDNA4BufferLoadAsyncLDSTypeGet(MlirContext context, int32_t bitSize) {

@@ -21,6 +21,7 @@ FLY_PY_TYPE(CopyOpCDNA3BufferCopy);
 FLY_PY_TYPE(CopyOpCDNA3BufferCopyLDS);
 FLY_PY_TYPE(CopyOpCDNA3BufferAtomic);
 FLY_PY_TYPE(CopyOpCDNA4LdsReadTranspose);
+FLY_PY_TYPE(CopyOpGFX1250LdsReadTranspose);
 FLY_PY_TYPE(CopyOpCDNA4BufferLoadAsyncLDS);
 FLY_PY_TYPE(CopyOpCDNA4GlobalLoadAsyncLDS);
 FLY_PY_TYPE(CopyOpGFX1250TDM);
@@ -91,6 +92,13 @@ void CopyOpCDNA3BufferAtomicType::bindDerived(ClassTy &cls) {
 void CopyOpCDNA4LdsReadTransposeType::bindDerived(ClassTy &cls) {
   defGet<CopyOpCDNA4LdsReadTransposeType>(
       cls, flyCopyOpCDNA4LdsReadTransposeTypeGet,
+      "LDS read of `bit_size` bits a lane that transposes elements of `trans_granularity` bits.",
+      nb::arg("trans_granularity"), nb::arg("bit_size"));
+}
+
+void CopyOpGFX1250LdsReadTransposeType::bindDerived(ClassTy &cls) {
+  defGet<CopyOpGFX1250LdsReadTransposeType>(
+      cls, flyCopyOpGFX1250LdsReadTransposeTypeGet,
       "LDS read of `bit_size` bits a lane that transposes elements of `trans_granularity` bits.",
       nb::arg("trans_granularity"), nb::arg("bit_size"));
 }
@@ -246,6 +254,7 @@ void bindFlyROCDLTypes(nb::module_ &m) {
   CopyOpCDNA3BufferCopyLDSType::bind(m);
   CopyOpCDNA3BufferAtomicType::bind(m);
   CopyOpCDNA4LdsReadTransposeType::bind(m);
+  CopyOpGFX1250LdsReadTransposeType::bind(m);
   CopyOpCDNA4BufferLoadAsyncLDSType::bind(m);
   CopyOpCDNA4GlobalLoadAsyncLDSType::bind(m);
   CopyOpGFX1250TDMType::bind(m);

@@ -93,6 +93,20 @@ def FlyROCDL_CopyOpCDNA4LdsReadTransposeType
   }];
 }
 
+def FlyROCDL_CopyOpGFX1250LdsReadTransposeType
+    : FlyROCDL_CopyType<"CopyOpGFX1250LdsReadTranspose", "gfx1250.lds_read_trans"> {
+  let summary = "LDS read that transposes inside each group of 8 or 16 lanes";
+  let description = [{
+    Of 16-bit elements each of 8 lanes addresses 8 in a row and receives one of each lane; of 8-bit
+    elements each of 16 lanes does, and receives one of every second four lanes.
+    For example `!fly_rocdl.gfx1250.lds_read_trans<trans = 16b, 128>`.
+  }];
+  let parameters = (ins "int32_t":$transGranularity, "int32_t":$bitSize);
+  let assemblyFormat = [{
+    `<` `trans` `=` custom<TransGranularity>($transGranularity) `,` $bitSize `>`
+  }];
+}
+
 def FlyROCDL_CopyOpCDNA4BufferLoadAsyncLDSType
     : FlyROCDL_CopyType<"CopyOpCDNA4BufferLoadAsyncLDS", "cdna4.buffer_load_async_lds",
                         [FlyROCDL_Stateful, FlyROCDL_LaneOrderedCopy]> {

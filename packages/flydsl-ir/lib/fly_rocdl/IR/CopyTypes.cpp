@@ -73,13 +73,25 @@ LogicalResult CopyOpCDNA3BufferAtomicType::verify(EmitError emitError, fly::Atom
   return fail("f32, f64, i32, i64, vector<2xf16> or vector<2xbf16>");
 }
 
-LogicalResult CopyOpCDNA4LdsReadTransposeType::verify(EmitError emitError, int32_t granularity,
-                                                      int32_t bitSize) {
-  constexpr std::pair<int32_t, int32_t> kValid[] = {{4, 64}, {8, 64}, {6, 96}, {16, 64}};
-  if (llvm::is_contained(kValid, std::make_pair(granularity, bitSize)))
+static LogicalResult verifyTranspose(EmitError emitError, int32_t granularity, int32_t bitSize,
+                                     ArrayRef<std::pair<int32_t, int32_t>> valid,
+                                     StringRef expected) {
+  if (llvm::is_contained(valid, std::make_pair(granularity, bitSize)))
     return success();
   return emitError() << "unsupported LDS transpose read of " << bitSize << " bits with granularity "
-                     << granularity << "b, expected 4b/64, 8b/64, 6b/96 or 16b/64";
+                     << granularity << "b, expected " << expected;
+}
+
+LogicalResult CopyOpCDNA4LdsReadTransposeType::verify(EmitError emitError, int32_t granularity,
+                                                      int32_t bitSize) {
+  return verifyTranspose(emitError, granularity, bitSize, {{4, 64}, {8, 64}, {6, 96}, {16, 64}},
+                         "4b/64, 8b/64, 6b/96 or 16b/64");
+}
+
+LogicalResult CopyOpGFX1250LdsReadTransposeType::verify(EmitError emitError, int32_t granularity,
+                                                        int32_t bitSize) {
+  return verifyTranspose(emitError, granularity, bitSize, {{8, 64}, {16, 128}},
+                         "8b/64 or 16b/128");
 }
 
 LogicalResult CopyOpGFX1250TDMType::verify(EmitError emitError, int32_t rank, int32_t numWarps,
@@ -141,6 +153,33 @@ Attribute CopyOpCDNA4LdsReadTransposeType::getThrBitLayoutRef() const {
   return getThrBitLayoutDst();
 }
 
+// Lanes that read elements for each other.
+static int32_t lanesOf(CopyOpGFX1250LdsReadTransposeType op) {
+  return op.getTransGranularity() == 16 ? 8 : 16;
+}
+
+Attribute CopyOpGFX1250LdsReadTransposeType::getThrLayout() const {
+  return makeThrLayout(getContext(), lanesOf(*this));
+}
+
+Attribute CopyOpGFX1250LdsReadTransposeType::getThrBitLayoutSrc() const {
+  int32_t bits = getBitSize();
+  return makeLayout(getContext(), {lanesOf(*this), bits}, {bits, 1});
+}
+
+// Lane t receives element t of each of 8 lanes. Of 8-bit elements, lanes of the lower half receive
+// those of lanes 0-3 and 8-11, and the others those of 4-7 and 12-15.
+Attribute CopyOpGFX1250LdsReadTransposeType::getThrBitLayoutDst() const {
+  int32_t bits = getBitSize();
+  if (getTransGranularity() == 16)
+    return makeLayout(getContext(), {8, {16, 8}}, {16, {1, bits}});
+  return makeLayout(getContext(), {{8, 2}, {8, {4, 2}}}, {{8, 4 * bits}, {1, {bits, 8 * bits}}});
+}
+
+Attribute CopyOpGFX1250LdsReadTransposeType::getThrBitLayoutRef() const {
+  return getThrBitLayoutDst();
+}
+
 //===------------------------------------------------------------------------===//
 // Static values
 //===------------------------------------------------------------------------===//
@@ -167,5 +206,6 @@ FLY_ROCDL_STATEFUL_COPY(CopyOpGFX1250TDMType)
   }
 
 FLY_ROCDL_STATELESS_COPY(CopyOpCDNA4LdsReadTransposeType)
+FLY_ROCDL_STATELESS_COPY(CopyOpGFX1250LdsReadTransposeType)
 FLY_ROCDL_STATELESS_COPY(CopyOpCDNA4GlobalLoadAsyncLDSType)
 #undef FLY_ROCDL_STATELESS_COPY

@@ -123,46 +123,52 @@ FailureOr<Value> CopyOpCDNA4GlobalLoadAsyncLDSType::emitAtomCallSSA(
 // Transposing LDS reads
 //===------------------------------------------------------------------------===//
 
-static FailureOr<Value> emitTransposeRead(OpBuilder &builder, Location loc,
-                                          CopyOpCDNA4LdsReadTransposeType op, Type resultTy,
+/// The instruction of an operation at a lane's pointer.
+static Value readTransposed(OpBuilder &b, Location loc, CopyOpCDNA4LdsReadTransposeType op,
+                            Value pointer) {
+  Type i32 = b.getI32Type(), i16 = b.getI16Type();
+  switch (op.getTransGranularity()) {
+  case 4:
+    return ROCDL::ds_read_tr4_b64::create(b, loc, TypeRange(VectorType::get(2, i32)), pointer);
+  case 6:
+    return ROCDL::ds_read_tr6_b96::create(b, loc, TypeRange(VectorType::get(3, i32)), pointer);
+  case 8:
+    return ROCDL::ds_read_tr8_b64::create(b, loc, TypeRange(VectorType::get(2, i32)), pointer);
+  default:
+    return ROCDL::ds_read_tr16_b64::create(b, loc, TypeRange(VectorType::get(4, i16)), pointer);
+  }
+}
+
+static Value readTransposed(OpBuilder &b, Location loc, CopyOpGFX1250LdsReadTransposeType op,
+                            Value pointer) {
+  Type i32 = b.getI32Type(), i16 = b.getI16Type();
+  if (op.getTransGranularity() == 8)
+    return ROCDL::DsLoadTr8_B64::create(b, loc, TypeRange(VectorType::get(2, i32)), pointer);
+  return ROCDL::DsLoadTr16_B128::create(b, loc, TypeRange(VectorType::get(8, i16)), pointer);
+}
+
+template <typename Op>
+static FailureOr<Value> emitTransposeRead(OpBuilder &builder, Location loc, Op op, Type resultTy,
                                           Type srcTy, Value src) {
   fly::MemRefType lds = asMemRefIn<fly::AddressSpace::Shared>(srcTy);
   if (!lds)
     return emitError(loc) << "a transposing read takes shared memory, got " << srcTy;
   fly::SwizzleAttr swizzle = lds.getSwizzle();
-  // A lane reads this many consecutive bytes, so the swizzle must not split them.
-  if (swizzle && !swizzle.isTrivial() && swizzle.getBase() < 3)
-    return emitError(loc) << "the swizzle of " << lds
-                          << " splits the 8 bytes that one lane of a transposing read takes";
+  // A lane reads consecutive bytes (12 as 8 and 4), so the swizzle must not split them.
+  int32_t base = llvm::Log2_32(op.getBitSize() / 8);
+  if (swizzle && !swizzle.isTrivial() && swizzle.getBase() < base)
+    return emitError(loc) << "the swizzle of " << lds << " splits the " << (1 << base)
+                          << " bytes that one lane of a transposing read takes";
   Value pointer = fly::applySwizzleToPointer(builder, loc, src, swizzle);
-  Type i32 = builder.getI32Type(), i16 = builder.getI16Type();
-  Value raw;
-  switch (op.getTransGranularity()) {
-  case 4:
-    raw = ROCDL::ds_read_tr4_b64::create(builder, loc, TypeRange(VectorType::get(2, i32)), pointer);
-    break;
-  case 6:
-    raw = ROCDL::ds_read_tr6_b96::create(builder, loc, TypeRange(VectorType::get(3, i32)), pointer);
-    break;
-  case 8:
-    raw = ROCDL::ds_read_tr8_b64::create(builder, loc, TypeRange(VectorType::get(2, i32)), pointer);
-    break;
-  default:
-    raw =
-        ROCDL::ds_read_tr16_b64::create(builder, loc, TypeRange(VectorType::get(4, i16)), pointer);
-    break;
-  }
-  if (Value value = bitcastTo(builder, loc, raw, resultTy))
+  if (Value value = bitcastTo(builder, loc, readTransposed(builder, loc, op, pointer), resultTy))
     return value;
   return emitError(loc) << "the atom reads " << op.getBitSize() << " bits, but the result is "
                         << resultTy;
 }
 
-LogicalResult CopyOpCDNA4LdsReadTransposeType::emitAtomCall(OpBuilder &builder, Location loc,
-                                                            Type copyAtomTy, Type srcTy,
-                                                            Type dstTy, Type predTy, Value atomVal,
-                                                            Value src, Value dst,
-                                                            Value pred) const {
+template <typename Op>
+static LogicalResult emitTransposeCall(OpBuilder &builder, Location loc, Op op, Type srcTy,
+                                       Type dstTy, Type predTy, Value src, Value dst, Value pred) {
   fly::MemRefType registers = asMemRefIn<fly::AddressSpace::Register>(dstTy);
   Type valueTy = registers ? getRegisterValueType(registers) : Type();
   if (!valueTy)
@@ -170,7 +176,7 @@ LogicalResult CopyOpCDNA4LdsReadTransposeType::emitAtomCall(OpBuilder &builder, 
                           << dstTy;
   Value condition = pred ? loadPredicate(builder, loc, pred) : Value();
   return emitPredicated(builder, loc, condition, [&](OpBuilder &b) -> LogicalResult {
-    FailureOr<Value> value = emitTransposeRead(b, loc, *this, valueTy, srcTy, src);
+    FailureOr<Value> value = emitTransposeRead(b, loc, op, valueTy, srcTy, src);
     if (failed(value))
       return failure();
     LLVM::StoreOp::create(b, loc, *value, dst);
@@ -178,12 +184,22 @@ LogicalResult CopyOpCDNA4LdsReadTransposeType::emitAtomCall(OpBuilder &builder, 
   });
 }
 
-FailureOr<Value> CopyOpCDNA4LdsReadTransposeType::emitAtomCallSSA(
-    OpBuilder &builder, Location loc, Type resultTy, Type copyAtomTy, Type srcTy, Type dstTy,
-    Type predTy, Value atomVal, Value src, Value dst, Value pred) const {
-  if (!resultTy)
-    return emitError(loc) << "a transposing read needs a result in registers";
-  return emitPredicatedValue(builder, loc, pred, dst, [&](OpBuilder &b) {
-    return emitTransposeRead(b, loc, *this, resultTy, srcTy, src);
-  });
-}
+#define FLY_ROCDL_TRANSPOSING_READ(TYPE)                                                           \
+  LogicalResult TYPE::emitAtomCall(OpBuilder &builder, Location loc, Type copyAtomTy, Type srcTy,  \
+                                   Type dstTy, Type predTy, Value atomVal, Value src, Value dst,   \
+                                   Value pred) const {                                             \
+    return emitTransposeCall(builder, loc, *this, srcTy, dstTy, predTy, src, dst, pred);           \
+  }                                                                                                \
+  FailureOr<Value> TYPE::emitAtomCallSSA(                                                          \
+      OpBuilder &builder, Location loc, Type resultTy, Type copyAtomTy, Type srcTy, Type dstTy,    \
+      Type predTy, Value atomVal, Value src, Value dst, Value pred) const {                        \
+    if (!resultTy)                                                                                 \
+      return emitError(loc) << "a transposing read needs a result in registers";                   \
+    return emitPredicatedValue(builder, loc, pred, dst, [&](OpBuilder &b) {                        \
+      return emitTransposeRead(b, loc, *this, resultTy, srcTy, src);                               \
+    });                                                                                            \
+  }
+
+FLY_ROCDL_TRANSPOSING_READ(CopyOpCDNA4LdsReadTransposeType)
+FLY_ROCDL_TRANSPOSING_READ(CopyOpGFX1250LdsReadTransposeType)
+#undef FLY_ROCDL_TRANSPOSING_READ
