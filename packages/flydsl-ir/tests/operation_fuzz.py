@@ -107,6 +107,7 @@ class Generator:
                     f"!fly.universal_copy<{bits}>",
                     f"!fly_rocdl.cdna3.buffer_copy<{max(bits, 8)}>",
                     "!fly_rocdl.cdna4.lds_read_trans<trans = 16b, 64>",
+                    "!fly_rocdl.gfx1250.lds_read_trans<trans = 16b, 128>",
                 )
             )
             return (

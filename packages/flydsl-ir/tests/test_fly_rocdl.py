@@ -25,6 +25,7 @@ GOOD = [
     (lambda: r.CopyOpCDNA3BufferCopyLDSType.get(bit_size=32), "cdna3.buffer_copy_lds<32>"),
     (lambda: r.CopyOpCDNA3BufferAtomicType.get(fly.AtomicOp.Add, *t("f32")), "cdna3.buffer_atomic<add, f32>"),
     (lambda: r.CopyOpCDNA4LdsReadTransposeType.get(8, 64), "cdna4.lds_read_trans<trans = 8b, 64>"),
+    (lambda: r.CopyOpGFX1250LdsReadTransposeType.get(16, 128), "gfx1250.lds_read_trans<trans = 16b, 128>"),
     (lambda: r.CopyOpCDNA4BufferLoadAsyncLDSType.get(96), "cdna4.buffer_load_async_lds<96>"),
     (lambda: r.CopyOpCDNA4GlobalLoadAsyncLDSType.get(128), "cdna4.global_load_async_lds<128>"),
     (
@@ -69,6 +70,7 @@ BAD = [
     lambda: r.CopyOpCDNA3BufferCopyLDSType.get(64),
     lambda: r.CopyOpCDNA3BufferAtomicType.get(42, *t("f32")),
     lambda: r.CopyOpCDNA4LdsReadTransposeType.get(8, 96),
+    lambda: r.CopyOpGFX1250LdsReadTransposeType.get(16, 64),
     lambda: r.CopyOpCDNA4BufferLoadAsyncLDSType.get(64),
     lambda: r.CopyOpCDNA4GlobalLoadAsyncLDSType.get(64),
     lambda: r.CopyOpGFX1250TDMType.get(6, 1),

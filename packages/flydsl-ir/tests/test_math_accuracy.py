@@ -140,8 +140,8 @@ def test_special_values_of_two_arguments(hip, name, reference):
 
 @pytest.mark.parametrize("name", [n for n in math_accuracy.CASES if n not in math_accuracy.BINARY])
 def test_special_values(hip, name):
-    values = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5], np.float32)
-    x = np.tile(values, 8)
+    values = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -2.0, -5000.0, -1e5]
+    x = np.resize(np.array(values, np.float32), 64)
     result = np.full_like(x, 77)
     math_accuracy.launch(hip, math_accuracy.compile_operation(name, runtime.device_info().arch), [x, x.copy(), result])
     with np.errstate(all="ignore"):

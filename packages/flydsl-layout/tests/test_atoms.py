@@ -223,6 +223,23 @@ def test_transposing_reads(granule: int, bits: int) -> None:
         copy_atom(info.name, "gfx942")
 
 
+@pytest.mark.parametrize("granule,bits", [(8, 64), (16, 128)])
+def test_exchanging_reads(granule: int, bits: int) -> None:
+    """Each lane addresses 8 elements. With 16 bits lane t of 8 receives element t of each; with 8 bits the lanes t and
+    t + 8 of 16 those of lanes 0-3 and 8-11, and of lanes 4-7 and 12-15."""
+    info = copy_atom(f"!fly_rocdl.gfx1250.lds_read_trans<trans = {granule}b, {bits}>")
+    assert info is copy_atom(f"ds_load_tr{granule}_b{bits}") is copy_atom(f"ds.load.tr{granule}.b{bits}", "gfx1250")
+    atom, lanes = info.atom(granule), 8 if granule == 16 else 16
+    for lane in range(lanes):
+        for k in range(8):
+            source = k if granule == 16 else 8 * (k // 4) + 4 * (lane // 8) + k % 4
+            assert atom.src(lane, k) == lane * 8 + k
+            assert atom.dst(lane, k) == source * 8 + lane % 8
+    assert is_bijective(atom.src) and is_bijective(atom.dst) and atom.thr == Layout(lanes)
+    with pytest.raises(LayoutError, match="does not exist on gfx950"):
+        copy_atom(info.name, "gfx950")
+
+
 @pytest.mark.parametrize(
     "text,bits",
     [
@@ -243,7 +260,7 @@ def test_contiguous_copies(text: str, bits: int) -> None:
 
 def test_copy_lookup() -> None:
     assert {i.name for i in copy_atoms()} > {i.name for i in copy_atoms("gfx942")} > {"cdna3.buffer_copy_lds<32>"}
-    assert len(copy_atoms("gfx950")) == len(copy_atoms())
+    assert len(copy_atoms("gfx950")) == len(copy_atoms()) - 2  # the transposing reads of gfx1250
     for text in ("universal_copy<7>", "cdna3.buffer_copy<96>", "lds", "cdna4.lds_read_trans<5b, 64>"):
         with pytest.raises(LayoutError, match="unknown copy instruction"):
             copy_atom(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import linecache
 import os
 import subprocess
@@ -249,6 +250,102 @@ def nested(n: fx.Int32):
         module.nested(1)
     assert ir.Context.current is None
     module.run(1, 64)
+
+
+LEAKING = """
+import gc
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+KEPT, SEEN = [], []
+CHECK = {1: 2}
+
+@flyc.jit
+def checked(x):
+    if x > 3:
+        for y in range(x):
+            if y > 5:
+                KEPT.append(y + x)
+                raise_with(y * 2)
+
+def raise_with(x):
+    raise LookupError(x)
+
+@flyc.kernel
+def k(n: fx.Int32, how: fx.Constexpr[str]):
+    SEEN.append(gc.isenabled())
+    x = fx.thread_idx.x + n
+    KEPT.append(x)
+    KEPT.append(fx.make_layout(x, 1))
+    if fx.const_expr(how == "dict"):
+        CHECK[x]
+    if x < 9:
+        checked(x)
+
+@flyc.kernel
+def plain(n: fx.Int32):
+    KEPT.append(fx.thread_idx.x + n)
+
+@flyc.kernel
+def uses():
+    x = fx.thread_idx.x + KEPT[0]
+
+@flyc.jit
+def run(n: fx.Int32, how: fx.Constexpr[str]):
+    k(n, how).launch(grid=1, block=64)
+
+@flyc.jit
+def run_caught(n: fx.Int32):
+    try:
+        k(n, "branch").launch(grid=1, block=64)
+    except LookupError as error:
+        KEPT.append(error)
+    plain(n).launch(grid=1, block=64)
+
+@flyc.jit
+def run_plain(n: fx.Int32):
+    plain(n).launch(grid=1, block=64)
+
+@flyc.jit
+def run_uses():
+    uses().launch(grid=1, block=64)
+"""
+
+
+@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize("how", ["dict", "branch"])
+def test_values_of_a_failed_trace_can_be_printed(load: Any, how: str, running: bool) -> None:
+    """An error may have values, also of a branch that was not finished. The garbage collector runs as before."""
+    mod = load(LEAKING)
+    (gc.enable if running else gc.disable)()
+    try:
+        with pytest.raises(LookupError) as failed:
+            mod.run(5, how)
+        assert mod.SEEN == [False] and gc.isenabled() == running
+    finally:
+        gc.enable()
+    assert "ArithValue" in repr(failed.value)
+    del failed  # with its frames
+    gc.collect()
+    assert all("ArithValue" in repr(x) or "Layout" in repr(x) for x in mod.KEPT)
+
+
+def test_values_outlive_their_trace(load: Any) -> None:
+    """They can be printed, and are named where they are used in another one."""
+    mod = load(LEAKING)
+    mod.run_plain(5)
+    gc.collect()
+    assert len(mod.KEPT) == 1 and "Int32" in repr(mod.KEPT[0])
+    with pytest.raises(DSLCompileError, match="a value of another trace is used"):
+        mod.run_uses()
+
+
+def test_a_kernel_that_fails_is_not_launched(load: Any, recorder: list[Recorder]) -> None:
+    mod = load(LEAKING)
+    mod.run_caught(5)
+    assert [kernel for kernel in ("k_0", "plain_") if kernel in str(recorder[0].plan)] == ["plain_"]
+    gc.collect()
+    assert "ArithValue" in repr(mod.KEPT)
 
 
 def test_block_size_rules(load: Any) -> None:

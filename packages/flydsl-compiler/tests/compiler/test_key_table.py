@@ -343,9 +343,15 @@ def test_back_end_options_reuse_the_lowered_module(world: World, monkeypatch: py
         module.run(**world.arguments)
         codes.add(module.run.last_compiled.artifact.hsaco)
     assert len(traces) == 1 and len(codes) >= 2
+    world.monkeypatch.setenv("FLYDSL_COMPILE_OPT_LEVEL", "1")
+    module.run(**world.arguments)
+    assert len(traces) == 1
     module.run.compile_hints = {"fastmath": "fast"}
     module.run(**world.arguments)
     assert len(traces) == 2
+    module.run.compile_hints = {"fastmath": "quick"}
+    with pytest.raises(ValueError, match="unknown fast-math flags 'quick'"):
+        module.run(**world.arguments)
 
 
 def test_calls_under_other_settings_are_not_remembered_for_all(world: World) -> None:

@@ -272,6 +272,14 @@ def test_fastmath(trace: Any) -> None:
         assert flags(x + x) == "#arith.fastmath<nnan,ninf>"
     with pytest.raises(ValueError), fx.fastmath("quick"):
         pass
+    assert flags(fx.exp2(x, fastmath=" nnan, ninf ")) == "#arith.fastmath<nnan,ninf>"
+    for unknown in ("quick", "nnan,quick", ["fast", "quick"], {"quick"}):
+        with pytest.raises(ValueError, match="unknown fast-math flags 'quick'; known: none, reassoc, nnan"):
+            fx.exp2(x, fastmath=unknown)
+    with pytest.raises(ValueError, match="unknown fast-math flags 128"):
+        fx.exp2(x, fastmath=128)
+    with pytest.raises(TypeError, match="got bool"):
+        fx.exp2(x, fastmath=True)
 
 
 def test_abi() -> None:

@@ -144,6 +144,10 @@ def test_reduce_errors(trace: Any) -> None:
     v = trace.vector(4, fx.Float32)
     with pytest.raises(ValueError):
         v.reduce("median")
+    for total in (lambda: (v == 0).reduce(fx.ReductionOp.ADD), lambda: fx.arith.sum(v == 0)):
+        with pytest.raises(TypeError, match="sum of booleans would be one bit.*count them with .to"):
+            total()
+    (v == 0).to(fx.Int32).reduce("add")
     with pytest.raises(TypeError):
         v.reduce(3)
 

@@ -99,6 +99,12 @@ def test_loads_and_stores_with_hints(run: Any) -> None:
         ("fx.generic_load(fx.get_iter(Y), count=0)", ValueError, "count"),
         ("fx.generic_load(fx.get_iter(Y), count=2, dtype=fx.Int32x2)", ValueError, "count"),
         ("fx.atomic_cas(fx.get_iter(Y), 1, fx.Int64(2))", TypeError, "Int64"),
+        ("fx.UniversalAtomicOr(fx.Boolean)", ValueError, "integer type of 8, 16, 32 or 64 bits, got Boolean"),
+        ("fx.UniversalAtomicInc(fx.Int128)", ValueError, "integer type of 8, 16, 32 or 64 bits, got Int128"),
+        ("fx.UniversalAtomicAnd(fx.Float32)", ValueError, "atomic And needs an integer type, got f32"),
+        ("fx.UniversalAtomicAdd(fx.Float8E5M2)", ValueError, "an integer type, f16, bf16, f32 or f64, got f8E5M2"),
+        ("fx.atomic_add(fx.get_iter(Y), 1, syncscope='wave')", RuntimeError, 'unknown syncscope "wave", expected'),
+        ("fx.memory_fence(syncscope='gpu')", RuntimeError, 'unknown syncscope "gpu", expected'),
     ],
 )
 def test_errors(run: Any, call: str, kind: type, text: str) -> None:

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from copy_programs import ARCH, EIGHT_BITS, operand  # noqa: E402
 
 HERE = Path(__file__)
+LANES = 32 if ARCH.startswith("gfx1") else 64
 CHILD = "FLYDSL_TEST_ATOMS"
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -119,44 +120,62 @@ def test_generated_atomics(op: str, name: str, space: str) -> None:
 # --------------------------------------------------------------------------- transposing reads
 
 
+def transposing(bits: int):
+    """Atom and thread-value layout of a transposing read of the architecture, repeated over the lanes of a wave."""
+    if ARCH == "gfx950":
+        count = 64 // bits
+        return fx.rocdl.cdna4.LDSReadTrans(bits, 64), fx.make_layout(((16, 4), count), ((1, 16 * count), 16))
+    if bits == 16:
+        return fx.rocdl.cdna5.LDSReadTrans(16, 128), fx.make_layout(((8, 4), 8), ((1, 64), 8))
+    return fx.rocdl.cdna5.LDSReadTrans(8, 64), fx.make_layout(((8, 2, 2), (4, 2)), ((1, 32, 128), (8, 64)))
+
+
 @flyc.kernel
-def transpose_kernel(X: fx.Tensor, Y: fx.Tensor, bits: fx.Constexpr[int], groups: fx.Constexpr[int]):
-    """The thread-value layout of the atom, repeated over the groups of 16 lanes of a wave and over tiles."""
+def transpose_kernel(X: fx.Tensor, Y: fx.Tensor, bits: fx.Constexpr[int], count: fx.Constexpr[int],
+                     groups: fx.Constexpr[int]):
+    """`groups` tiles of a wave, of each `count` elements of each lane."""
     t, kind = fx.thread_idx.x, fx.Int8 if bits == 8 else fx.Float16
-    count = 64 // bits
-    atom = fx.make_copy_atom(fx.rocdl.cdna4.LDSReadTrans(bits, 64), kind)
-    tv = fx.make_layout(((16, 4), count), ((1, 16 * count), 16))
-    thread = fx.make_tiled_copy(atom, tv, (64 * count,)).get_slice(t)
-    size = 64 * count * groups
+    op, tv = transposing(bits)
+    atom = fx.make_copy_atom(op, kind)
+    thread = fx.make_tiled_copy(atom, tv, (LANES * count,)).get_slice(t)
+    size = LANES * count * groups
     shared = fx.SharedAllocator().allocate(fx.Array[kind, size, 16]).peek().view(fx.make_layout(size, 1))
-    for i in fx.range_constexpr(size // 64):
-        shared[i * 64 + t] = X[i * 64 + t]
+    for i in fx.range_constexpr(size // LANES):
+        shared[i * LANES + t] = X[i * LANES + t]
     fx.barrier()
     part = thread.partition_S(shared)
     fragment = fx.make_fragment_like(part)
     fx.copy(atom, part, fragment)
     for g in fx.range_constexpr(groups):
         for i in fx.range_constexpr(count):
-            Y[(g * 64 + t) * count + i] = fragment[g * count + i]
+            Y[(g * LANES + t) * count + i] = fragment[g * count + i]
 
 
 @flyc.jit
-def transpose(X: fx.Tensor, Y: fx.Tensor, bits: fx.Constexpr[int], groups: fx.Constexpr[int]):
-    transpose_kernel(X, Y, bits, groups).launch(grid=1, block=64)
+def transpose(X: fx.Tensor, Y: fx.Tensor, bits: fx.Constexpr[int], count: fx.Constexpr[int],
+              groups: fx.Constexpr[int]):
+    transpose_kernel(X, Y, bits, count, groups).launch(grid=1, block=LANES)
 
 
 @in_child
-@pytest.mark.skipif(ARCH != "gfx950", reason="LDS reads that transpose are of gfx950")
+@pytest.mark.skipif(ARCH not in ("gfx950", "gfx1250"), reason="LDS reads that transpose are of gfx950 and gfx1250")
 @pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize("bits", [8, 16])
 def test_generated_transposing_reads(bits: int, groups: int) -> None:
-    count, dtype = 64 // bits, np.int8 if bits == 8 else np.float16
-    x = np.random.default_rng(bits).integers(-60, 60, 64 * count * groups).astype(dtype)
+    count, dtype = 8 if ARCH == "gfx1250" else 64 // bits, np.int8 if bits == 8 else np.float16
+    x = np.random.default_rng(bits).integers(-60, 60, LANES * count * groups).astype(dtype)
     y = np.full_like(x, 99)
-    transpose(x, y, bits, groups)
-    # Lane t of a group of 16 has the elements t, t + 16, ... of the 16 * count that the group addresses.
-    blocks = x.reshape(groups, 4, count, 16)
-    np.testing.assert_array_equal(y.reshape(groups, 4, 16, count), blocks.transpose(0, 1, 3, 2))
+    transpose(x, y, bits, count, groups)
+    if ARCH == "gfx950":
+        # Lane t of a group of 16 has the elements t, t + 16, ... of the 16 * count that the group addresses.
+        exact = x.reshape(groups, 4, count, 16).transpose(0, 1, 3, 2)
+    elif bits == 16:
+        # Lane t of a group of 8 has element t of each of the 8 lanes.
+        exact = x.reshape(groups, 4, 8, 8).transpose(0, 1, 3, 2)
+    else:
+        # Of a group of 16, lane t of half h has element t of the lanes 4 h + (0, 1, 2, 3, 8, 9, 10, 11).
+        exact = x.reshape(groups, 2, 2, 2, 4, 8).transpose(0, 1, 3, 5, 2, 4)
+    np.testing.assert_array_equal(y, exact.reshape(-1))
 
 
 # --------------------------------------------------------------------------- tensor moves

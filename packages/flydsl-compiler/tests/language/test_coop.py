@@ -83,6 +83,35 @@ def test_block_scan(run: Any, block: int) -> None:
     np.testing.assert_array_equal(run(body, x=x, block=block), expected)
 
 
+@pytest.mark.parametrize(("dtype", "op", "first"), [
+    ("Float8E4M3FN", "MIN", 448), ("Float8E4M3FN", "MAX", -448), ("Float8E4M3FNUZ", "MIN", 240),
+    ("Float8E8M0FNU", "MIN", 2.0**127), ("Float8E8M0FNU", "MAX", 2.0**-127), ("Float16", "MAX", -np.inf),
+])
+def test_scans_of_floats_without_infinity(run: Any, dtype: str, op: str, first: float) -> None:
+    """The identity of a minimum is the highest number there is: as an infinity it was NaN, and so was every lane."""
+    body = f"""
+    Scan = fx.coop.BlockScan[fx.{dtype}, 64]
+    space = fx.SharedAllocator().allocate(Scan.SharedStorage)
+    i, e = [s(X[t].to(fx.{dtype}), fx.ReductionOp.{op}, storage=space) for s in (Scan.inclusive, Scan.exclusive)]
+    if n == 0:
+        Y[t] = e.to(fx.Float32)
+    else:
+        Y[t] = i.to(fx.Float32)
+    """
+    x = (2.0 ** np.random.default_rng(1).integers(-3, 4, 64)).astype(np.float32)
+    inclusive = OPS[op].accumulate(x)
+    np.testing.assert_array_equal(run(body, x=x, n=1), inclusive)
+    np.testing.assert_array_equal(run(body, x=x, n=0), np.insert(inclusive[:-1], 0, first))
+
+
+@pytest.mark.parametrize(("op", "first"), [("MAX", 0), ("MIN", 1)])
+def test_scans_of_booleans(run: Any, op: str, first: int) -> None:
+    x = (np.arange(64) % WAVE % 5 == (3 if op == "MAX" else 0)).astype(np.int32)
+    body = f"Y[t] = fx.coop.warp_exclusive_scan(X[t] != 0, fx.ReductionOp.{op}).to(fx.Int32)"
+    rows = OPS[op].accumulate(x.reshape(-1, WAVE), axis=1)
+    np.testing.assert_array_equal(run(body, x=x), np.insert(rows[:, :-1], 0, first, axis=1).reshape(-1))
+
+
 def test_the_block_must_be_the_declared_one(run: Any) -> None:
     body = """
     Reduce = fx.coop.BlockReduce[fx.Int32, 128]

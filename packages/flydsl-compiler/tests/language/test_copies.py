@@ -454,3 +454,44 @@ def test_the_place_of_a_wave_may_come_from_the_device(load: Any) -> None:
         warnings.simplefilter("error")
         module.run(x, y)
     np.testing.assert_array_equal(y, x)
+
+
+BOOLEANS = """
+atom = fx.make_copy_atom(fx.UniversalCopy32b(), {value})
+r = fx.make_rmem_tensor(4, fx.Boolean)
+fx.copy(atom, fx.logical_divide(X, fx.make_layout(4, 1))[None, t], r)
+r.store(~r.load())
+fx.copy(atom, r, fx.logical_divide(Y, fx.make_layout(4, 1))[None, t])
+"""
+
+
+@pytest.mark.parametrize("value", ["8", "fx.Int8"])
+def test_booleans_are_copied_as_bytes(run: Any, value: str) -> None:
+    """A copy of four booleans in 32 bits was refused, as 4 bits."""
+    x = np.random.default_rng(1).random(256) < 0.5
+    np.testing.assert_array_equal(run(BOOLEANS.format(value=value), x=x, y=x.copy()), ~x)
+
+
+def test_booleans_of_one_bit(run: Any) -> None:
+    with pytest.raises(ValueError, match=r"moves 32 bits, but .* only 4; make_copy_atom\(op, 8\) counts a boolean as"):
+        run(BOOLEANS.format(value="fx.Boolean"), x=np.zeros(256, bool))
+
+
+def test_gather_and_scatter_take_offsets_of_one_mode(run: Any) -> None:
+    """Offsets whose shape is a number, not a tuple of one, were refused as of another profile."""
+    body = """
+    atom = fx.make_copy_atom(fx.UniversalCopy32b(), fx.Int32)
+    offsets, ok = fx.make_rmem_tensor(2, fx.Int32), fx.make_rmem_tensor(2, fx.Boolean)
+    values = fx.make_rmem_tensor(fx.make_layout(((1, 2),), ((0, 1),)), fx.Int32)
+    values.fill(-5)
+    for i in fx.range_constexpr(2):
+        offsets[i] = (t * 5 + i) % 64
+        ok[i] = (t + i) % 3 != 0
+    fx.gather(atom, fx.get_iter(X), offsets, values, pred=ok)
+    for i in fx.range_constexpr(2):
+        offsets[i] = t + 64 * i
+    fx.scatter(atom, values, fx.get_iter(Y), offsets)
+    """
+    x, t = np.arange(64, dtype=np.int32) * 3, np.arange(64)
+    expected = [np.where((t + i) % 3 != 0, x[(t * 5 + i) % 64], -5) for i in range(2)]
+    np.testing.assert_array_equal(run(body, x=x, y=np.zeros(128, np.int32)), np.concatenate(expected))

@@ -43,6 +43,25 @@ def test_exchange(run: Any, case: str) -> None:
     np.testing.assert_array_equal(out[defined], np.asarray(expected)[defined])
 
 
+@pytest.mark.parametrize("dtype, lanes", [("Int16", 3), ("Uint8", 1), ("Int8", 5), ("Float8E4M3FN", 9), ("Float64", 3),
+                                          ("Int4", 3), ("Float6E2M3FN", 5), ("Float4E2M1FN", 9)])
+def test_vectors_that_are_no_whole_words(run: Any, dtype: str, lanes: int) -> None:
+    """A vector of 48 bits failed in the back end."""
+    body = f"""
+    v = fx.Vector.from_elements([((t + i) % 3 + 1).to(fx.{dtype}) for i in range({lanes})], fx.{dtype})
+    w = fx.shuffle_xor(v, 5, 32)
+    assert w.dtype is v.dtype and w.shape == v.shape
+    s = fx.Int32(0)
+    for i in fx.range_constexpr({lanes}):
+        s = s * 2 + w[i].to(fx.Float32).to(fx.Int32)
+    Y[t] = s
+    """
+    expected = np.zeros(64, np.int32)
+    for i in range(lanes):
+        expected = expected * 2 + ((I ^ 5) + i) % 3 + 1
+    np.testing.assert_array_equal(run(body, x=I.astype(np.int32)), expected)
+
+
 def test_byte_select(run: Any) -> None:
     out = run("Y[t] = fx.Int32(fx.rocdl.perm_b32(t * 0x01010101, t * 0x00000002, 0x00040100))", x=I.astype(np.int32))
     low, high = (I * 2).astype(np.uint32).view(np.uint8).reshape(64, 4), I.astype(np.uint8)

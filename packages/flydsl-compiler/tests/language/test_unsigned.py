@@ -133,10 +133,12 @@ def test_pointers_in_shared_structs(run: Run) -> None:
 
 
 def test_printed_unsigned(run: Run, capfd: Any) -> None:
-    run("if t == 0:\n    fx.printf('{} {}', X[0], fx.Uint32(4000000000) + X[0])\n    fx.printf(r'\\x41 \\n {}%', t)",
+    run("if t == 0:\n    fx.printf('{} {}', X[0], fx.Uint32(4000000000) + X[0])\n    fx.printf(r'\\x41 \\n {}%', t)\n"
+        "    fx.printf('{}', fx.Vector.from_elements([fx.Uint32(4000000000) + X[0], t], fx.Uint32))",
         x=np.full(64, 200, np.uint8), y=np.zeros(64, np.uint8))
     import flydsl.runtime
 
     getattr(flydsl.runtime, "synchronize", lambda: None)()
     out = capfd.readouterr().out
+    assert "[4000000200, 0]" in out
     assert "200 4000000200" in out and "\\x41 \\n 0%" in out

@@ -206,3 +206,32 @@ GENERATED = ["test_values.py", "test_register_views.py", "test_unsigned.py"]
 @pytest.mark.parametrize("arch", ["gfx950", "gfx1201", "gfx1250"])
 def test_on_other_architectures(arch: str) -> None:
     run_on(arch, *(HERE / name for name in GENERATED), select="not architectures")
+
+
+WIDE_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "a + b": lambda a, b: a + b, "a - b": lambda a, b: a - b, "a * b": lambda a, b: a * b,
+    "a // b": lambda a, b: a // b, "a % b": lambda a, b: a % b, "fx.ceildiv(a, b)": lambda a, b: -(-a // b),
+    "a // fx.Int128(-(1 << 66))": lambda a, _: a // -(1 << 66), "fx.max(a, b)": max, "fx.min(a, b)": min,
+    "a >> 67": lambda a, _: a >> 67, "a << 67": lambda a, _: a << 67, "-a": lambda a, _: -a,
+    "a ** 3": lambda a, _: a**3, "a ** (a * 0 - 1)": lambda a, _: a if a in (1, -1) else 0,
+    "fx.ctpop(a)": lambda a, _: (a % (1 << 128)).bit_count(),
+    "a.to(fx.Float64).to(fx.Int128)": lambda a, _: int(float(a)),
+}
+
+
+@pytest.mark.parametrize("text", list(WIDE_OPERATIONS))
+def test_integers_of_128_bits(run: Callable[..., np.ndarray], text: str) -> None:
+    """A quotient rounded down had the upper 64 bits of a positive number."""
+    r, span = random.Random(7), 1 << 128
+    a = [r.choice([1, -1, r.randrange(-(1 << 126), 1 << 126) >> r.randrange(126)]) for _ in range(COUNT)]
+    b = [r.randrange(-(1 << 126), 1 << 126) >> r.randrange(126) or 1 for _ in range(COUNT)]
+    words = [(v % span >> shift) % (1 << 64) for v in (*a, *b) for shift in (0, 64)]
+    body = f"""
+    wide = fx.PointerType.get(fx.T.i128, fx.AddressSpace.Global, 16)
+    p, q = (fx.inttoptr(wide, fx.ptrtoint(fx.get_iter(v))) for v in (X, Y))
+    a, b = (p + t).load(), (p + t + {COUNT}).load()
+    (q + t).store({text})
+    """
+    out = run(body, x=np.array(words, np.uint64), y=np.zeros(2 * COUNT, np.uint64)).tolist()
+    got = [low | high << 64 for low, high in zip(out[::2], out[1::2], strict=True)]
+    assert got == [WIDE_OPERATIONS[text](x, y) % span for x, y in zip(a, b, strict=True)]

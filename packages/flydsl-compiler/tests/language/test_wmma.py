@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import flydsl.compiler as flyc
-from flydsl.runtime.device import get_rocm_arch
+from flydsl.runtime.device import get_rocm_arch, get_warp_size
 
 ARCH = get_rocm_arch().split(":")[0]
 DEPTH = {2: 32, 1: 64} if ARCH == "gfx1250" else {2: 16, 1: 16}  # of one instruction, by bytes of an element
@@ -76,3 +76,25 @@ def test_mfma_takes_signed_integers(run: Any) -> None:
     run(text.format("Int8"))
     with pytest.raises(ValueError, match="MFMA takes signed integers, got Uint8"):
         run(text.format("Uint8"))
+
+
+@pytest.mark.skipif(ARCH not in ("gfx950", "gfx1250"), reason="needs scaled matrix instructions")
+def test_state_of_tiled_products(run: Any) -> None:
+    """`TiledMma.set_value` failed for every atom."""
+    instruction = "cdna4.MFMA_Scale" if ARCH == "gfx950" else "WMMAScale"
+    body = f"""
+    atom = fx.make_mma_atom(fx.rocdl.{instruction}(16, 16, 128, fx.Float8E4M3FN))
+    plain = fx.make_tiled_mma(atom, fx.make_layout((1, 1, 1), (1, 1, 1)), (16, 16, None))
+    mma = plain.set_value({{"scale_a": fx.Int32(0x7F7F7F7F), "scale_b": -0x7E7E7E7F}}).get_slice(t)
+    a, b = (make(fx.make_view(fx.get_iter(X), fx.make_layout((16, 128), (128, 1))))
+            for make in (mma.make_fragment_A, mma.make_fragment_B))
+    acc = mma.make_fragment_C(fx.make_view(fx.get_iter(X), fx.make_layout((16, 16), (16, 1))))
+    a.fill(1.0)
+    b.fill(0.5)
+    acc.fill(0.0)
+    fx.gemm(mma, acc, a, b, acc)
+    Y[t] = acc.load().reduce("max")
+    """
+    np.testing.assert_array_equal(run(body, block=get_warp_size()), np.full(get_warp_size(), 128 * 0.5 * 4))
+    with pytest.raises(ValueError, match="no state field 'nonsense'"):
+        run(body.replace("scale_b", "nonsense"), block=get_warp_size())

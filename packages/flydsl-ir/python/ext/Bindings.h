@@ -20,6 +20,8 @@ void bindTensorTypes(nanobind::module_ &m);
 void bindAtomTypes(nanobind::module_ &m);
 /// `_Basis` and functions on values; LLVM options.
 void bindHelpers(nanobind::module_ &m);
+/// `KeptOperations`.
+void bindKeptOperations(nanobind::module_ &m);
 /// `DLTensorAdaptor`.
 void bindDLTensor(nanobind::module_ &m);
 /// Copy and MMA operations of AMD GPUs.

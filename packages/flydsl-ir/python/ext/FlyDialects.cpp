@@ -19,6 +19,7 @@ NB_MODULE(_flyDialects, m) {
   bindTensorTypes(fly);
   bindAtomTypes(fly);
   bindDLTensor(fly);
+  bindKeptOperations(fly);
 
   nb::module_ flyROCDL = m.def_submodule("fly_rocdl", "Types of the fly_rocdl dialect.");
   bindFlyROCDLTypes(flyROCDL);

@@ -13,6 +13,7 @@ fly_ext(_flyDialects "${CMAKE_SOURCE_DIR}/python/ext"
   AtomTypes.cpp
   FlyROCDLTypes.cpp
   Helpers.cpp
+  KeptOperations.cpp
   DLTensor.cpp)
 
 # dialects/_<dialect>_enum_gen.py

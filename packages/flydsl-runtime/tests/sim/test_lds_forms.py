@@ -376,3 +376,36 @@ def test_loads_to_lds_of_gfx90a(sim, build_dir):
     out = np.full((1, 64), 0xDEADBEEF, np.uint32)
     sim.launch(sim.function(module, "to_lds"), (1,), (64,), [words, out])
     assert np.array_equal(out[0], words.ravel()[::4])
+
+
+def test_stores_from_lds_of_gfx90a(sim, build_dir):
+    """`buffer_store_lds_dword`: each active lane's dword of LDS to the address that the descriptor gives the lane."""
+    records, stride = 0, 8  # a descriptor that adds the number of the lane checks no range
+    code = f"""  ds_write_b32 v0, v8 offset:256
+  s_waitcnt lgkmcnt(0)
+  s_sub_u32 s24, s4, 0x100
+  s_subb_u32 s25, s5, 0
+  s_or_b32 s25, s25, {stride << 16}
+  s_mov_b32 s26, {records}
+  s_mov_b32 s27, {1 << 23}
+  s_mov_b32 m0, 240
+  s_mov_b32 s20, 4
+  s_mov_b32 exec_hi, 0xffff
+  buffer_store_lds_dword s[24:27], s20 offset:16 lds
+  s_waitcnt vmcnt(0)
+  s_mov_b32 exec_hi, -1
+  v_mov_b32 v20, 0"""
+    # Lane l stores at 8 l + 4 + 16 of the first argument, which s[4:5] has been moved on from; v0 is 4 l.
+    program = Program("from_lds", code, 1, 20, 1)
+    text = module_text("gfx90a", [program], 64).replace("group_segment_fixed_size: 0", "group_segment_fixed_size: 512")
+    more = "\n  .amdhsa_group_segment_fixed_size 512\n.end_amdhsa_kernel"
+    text = text.replace("\n.end_amdhsa_kernel", more)
+    sim.set_arch("gfx90a")
+    module = sim.load(assemble(text, "gfx90a", build_dir))
+    data = np.zeros((4, 64), np.uint32)
+    data[0] = np.arange(1, 65) * 7
+    want = data.ravel().copy()
+    for lane in range(48):
+        want[(8 * lane + 4 + 16) // 4] = (lane + 1) * 7
+    sim.launch(sim.function(module, "from_lds"), (1,), (64,), [data, np.zeros((1, 64), np.uint32)])
+    assert np.array_equal(data.ravel(), want)

@@ -80,3 +80,53 @@ def test_lines_and_sectors_of_stores(sim, build_dir, arch, size):
         assert found["lanes"] == len(addresses)
         assert found["lines"] == touched(addresses, size, arrays, LINE), (name, offsets, active)
         assert found["l2_bytes"] == SECTOR * touched(addresses, size, arrays, SECTOR), (name, offsets, active)
+
+
+class LeastRecentlyUsed:
+    """The L1 of a compute unit, line by line: four ways, pages numbered as the work-group meets them."""
+
+    def __init__(self, size: int) -> None:
+        self.sets: list[list[int]] = [[] for _ in range(size // LINE // 4)]
+        self.pages: dict[int, int] = {}
+
+    def misses(self, addresses: list[int]) -> int:
+        """Distinct lines of an access, in the order of its lanes, that are absent; they are present afterwards."""
+        missed = 0
+        for line in dict.fromkeys(a // LINE for a in addresses):
+            number = self.pages.setdefault(line // 32, len(self.pages)) * 32 + line % 32
+            ways = self.sets[number % len(self.sets)]
+            missed += number not in ways
+            ways[:] = [number, *(n for n in ways if n != number)][:4]
+        return missed
+
+
+@pytest.mark.parametrize("arch,size", [("gfx90a", 16384), ("gfx942", 32768)])
+def test_lines_that_l1_lacks(sim, build_dir, arch, size):
+    """Loads of rows, of long stretches and of scattered lanes, some of them again and some after they were replaced."""
+    loads = 40
+    code = "  v_readfirstlane_b32 s12, v8\n  v_readfirstlane_b32 s13, v9\n"
+    code += "".join(f"  global_load_dwordx4 v[60:63], v{10 + k}, s[12:13]\n" for k in range(loads))
+    code += "  s_waitcnt vmcnt(0)\n  v_mov_b32 v20, 0"
+    bench = Bench(sim, arch, [Program("k", code, loads + 2, 20, 1)], build_dir)
+    room, rng = 3 * size, random.Random(size)
+    data, rows = aligned(room // 4).view(np.uint32), aligned((loads + 2) * 64).view(np.uint32).reshape(-1, 64)
+    base = data.ctypes.data
+    offsets: list[list[int]] = []
+    for _ in range(loads):
+        starts = [16 * rng.randrange((room - 1024) // 16) for _ in range(64)]
+        width = rng.choice([1, 8, 16, 64])  # lanes that lie side by side
+        fresh = [starts[lane // width] + 16 * (lane % width) for lane in range(64)]
+        offsets.append(rng.choice(offsets[-6:]) if offsets and rng.random() < 0.4 else fresh)
+    rows[:2] = np.array([[base & 0xFFFFFFFF], [base >> 32]])
+    rows[2:] = offsets
+    out = np.zeros((1, 64), np.uint32)
+
+    def run():
+        sim.launch(sim.function(bench.module, "k"), (1,), (64,), [rows, out, data])
+
+    (profile,) = profiled(sim, COUNTERS, run)
+    found = [i["l2_bytes"] for i in profile["instructions"] if i.get("kind") == "load" and i["space"] == "global"]
+    cache = LeastRecentlyUsed(size)
+    inputs = [[rows.ctypes.data + 256 * k + 4 * lane for lane in range(64)] for k in range(loads + 2)]
+    want = [LINE * cache.misses(a) for a in inputs + [[base + o for o in lanes] for lanes in offsets]]
+    assert found == want

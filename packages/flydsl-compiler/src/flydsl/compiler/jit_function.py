@@ -418,6 +418,8 @@ class JitFunction:
 
     def _compile(self, call: Call) -> CompiledArtifact:
         """Trace and lower, unless only back end options differ from an earlier compile; then generate code."""
+        from flydsl.tracing.kept import keep_body
+
         from .trace.module import trace
 
         front = call.front_key()
@@ -436,10 +438,13 @@ class JitFunction:
                     self._environment_reads |= reads
                     call.environment = key_environment(call.backend.target.arch, self._environment_reads)
                     front = call.front_key()
-                lowered = MlirCompiler.lower(
-                    module, arch=call.backend.target.arch, func_name=name, compile_hints=call.hints, arguments=entries,
-                    link_libs=context.link_libs,
-                )
+                try:
+                    lowered = MlirCompiler.lower(
+                        module, arch=call.backend.target.arch, func_name=name, compile_hints=call.hints,
+                        arguments=entries, link_libs=context.link_libs,
+                    )
+                finally:
+                    keep_body(module)
                 lowered.processors = list(context.post_load_processors)
                 lowered.phases["trace"] = traced
                 self._lowered.put(front, lowered)

@@ -26,6 +26,7 @@ from flydsl.tracing.diagnostics import (
     locating_errors,
     warn_annotation_value_mismatch,
 )
+from flydsl.tracing.kept import keep_operation
 from flydsl.tracing.protocol import construct_from_ir_values, extract_to_ir_values
 from flydsl.utils import env
 
@@ -268,7 +269,7 @@ class KernelLauncher:
                         )
                     ir.Operation.create("gpu.return")
         except BaseException:
-            op.erase()
+            keep_operation(op)
             raise
         allocator = scope.get("shared_allocator")
         wanted = None if allocator is None or allocator.is_static else allocator.allocated_bytes

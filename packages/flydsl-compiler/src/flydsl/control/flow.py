@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from flydsl.tracing.diagnostics import DSLCompileError, DSLTypeError, fail
+from flydsl.tracing.kept import keep_operation
 
 from .mutation import watching
 from .state import (
@@ -386,8 +387,10 @@ def _build_if(
                     yield_values(leaves[k] + [v for entry in new for v in entry[3][k]])
                 if k == 0 or needs_else:
                     block.append_to(op.regions[k])
-        finally:
-            provisional.erase()
+        except BaseException:
+            keep_operation(provisional)
+            raise
+        provisional.erase()
     results = list(op.results)
     out = dict(zip(chosen, carried.rebuild(results[: len(carried.types)]), strict=True))
     start = len(carried.types)
@@ -483,6 +486,8 @@ def _if_values(cond: Any, then_fn: Callable[[], Any], else_fn: Callable[[], Any]
                 with ir.InsertionPoint(block):
                     yield_values(leaves[k])
                 block.append_to(op.regions[k])
-        finally:
-            provisional.erase()
+        except BaseException:
+            keep_operation(provisional)
+            raise
+        provisional.erase()
     return None if exemplar is None else rebuild(exemplar, list(op.results))

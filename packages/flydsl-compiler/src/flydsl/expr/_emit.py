@@ -94,27 +94,37 @@ def constant(ty: ir.Type, value: int | float) -> ir.Value:
     return arith.ConstantOp(ty, attr).result
 
 
+_FASTMATH_BITS = {1: "reassoc", 2: "nnan", 4: "ninf", 8: "nsz", 16: "arcp", 32: "contract", 64: "afn"}
+_FASTMATH_NAMES = ("none", *_FASTMATH_BITS.values(), "fast")
+
+
 def fastmath_string(flags: Any) -> str:
-    """Canonical text of fast-math flags: an enum value, a string, or an iterable of those."""
+    """Canonical text of fast-math flags: an enum value, a string, or an iterable of those.
+
+    Raises:
+        ValueError: there is no such flag. TypeError: something else.
+    """
     if flags is None:
         return "none"
     if isinstance(flags, str):
-        return flags
+        names = [name.strip() for name in flags.split(",")]
+        if unknown := [name for name in names if name not in _FASTMATH_NAMES]:
+            raise ValueError(f"unknown fast-math flags {', '.join(unknown)!r}; known: {', '.join(_FASTMATH_NAMES)}")
+        return ",".join(names)
     if isinstance(flags, (set, frozenset)):
         return ",".join(sorted(fastmath_string(f) for f in flags)) or "none"
     if isinstance(flags, (list, tuple)):
         return ",".join(fastmath_string(f) for f in flags) or "none"
-    if isinstance(flags, int):
+    if isinstance(flags, int) and not isinstance(flags, bool):
         return _fastmath_bits(int(flags))
     raise TypeError(f"fastmath flags expected, got {type(flags).__name__}")
-
-
-_FASTMATH_BITS = {1: "reassoc", 2: "nnan", 4: "ninf", 8: "nsz", 16: "arcp", 32: "contract", 64: "afn"}
 
 
 def _fastmath_bits(bits: int) -> str:
     if bits == 127:
         return "fast"
+    if not 0 <= bits < 127:
+        raise ValueError(f"unknown fast-math flags {bits}: no combination of fx.FastMathFlags")
     return ",".join(name for bit, name in _FASTMATH_BITS.items() if bits & bit) or "none"
 
 

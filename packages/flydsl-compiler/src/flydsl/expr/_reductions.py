@@ -29,6 +29,9 @@ def combining_kind(op: Any, dtype: Any) -> str:
         return name
     if name.lower() not in _KINDS:
         raise ValueError(f"unknown reduction {name!r}; expected one of {', '.join(_KINDS)}")
+    if dtype is Boolean and name.lower() == "add":
+        raise TypeError("a sum of booleans would be one bit, the parity of their number: count them with "
+                        ".to(fx.Int32) first; max tells whether any is true, min whether all are")
     flt, signed, unsigned = _KINDS[name.lower()]
     return flt if dtype.is_float else signed if dtype.signed and dtype is not Boolean else unsigned
 

@@ -87,3 +87,12 @@ def round_to(name: str, x: int | float) -> float:
     if magnitude == 0 and not fmt.signed_zero:
         return 0.0
     return math.copysign(magnitude, x)
+
+
+def extremes(name: str) -> tuple[float, float]:
+    """The lowest and the highest value of the float class of that name: infinities where it has them."""
+    if name == "Float8E8M0FNU":
+        return 2.0**-127, 2.0**127
+    fmt = _FORMATS.get(name)
+    highest = math.inf if fmt is None or fmt.overflow == "inf" else fmt.largest
+    return -highest, highest

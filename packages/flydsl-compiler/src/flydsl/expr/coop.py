@@ -20,6 +20,7 @@ from flydsl.tracing.locations import dsl_loc_tracing
 from . import gpu
 from ._participation import check_participation
 from ._reductions import ReductionOp
+from ._rounding import extremes
 from ._storage import Array, Storage
 from ._vector import Vector
 from .arith import max as _max
@@ -77,10 +78,16 @@ def identity(op: Any, dtype: Any) -> Any:
     op = _operation(op)
     if op in (ReductionOp.ADD, ReductionOp.MUL):
         return dtype(0 if op is ReductionOp.ADD else 1)
+    low: float
+    high: float
     if dtype.is_float:
-        return dtype(float("-inf") if op is ReductionOp.MAX else float("inf"))
-    low = -(2 ** (dtype.width - 1)) if dtype.signed else 0
-    high = 2 ** (dtype.width - 1) - 1 if dtype.signed else 2**dtype.width - 1
+        low, high = extremes(str(dtype))
+    elif dtype is Boolean:
+        low, high = 0, 1
+    elif dtype.signed:
+        low, high = -(2 ** (dtype.width - 1)), 2 ** (dtype.width - 1) - 1
+    else:
+        low, high = 0, 2**dtype.width - 1
     return dtype(low if op is ReductionOp.MAX else high)
 
 

@@ -191,7 +191,7 @@ def gather(copy_atom: CopyAtom, base_iter: Any, offset_tensor: Any, dst: Any, *,
     """One copy per offset from ``base_iter + offset[v, rest]`` into ``((AtomV, TV), Rest...)``."""
     for reverse in _pieces(offset_tensor):
         index = tuple(reversed(reverse))
-        view = _memory_view(base_iter, offset_tensor[index], copy_atom.layout_src_tv)
+        view = _memory_view(base_iter, offset_tensor[_coordinate(index)], copy_atom.layout_src_tv)
         p.copy(copy_atom, view, _piece(dst, index), pred=_one_predicate(pred, index))
 
 
@@ -200,12 +200,17 @@ def scatter(copy_atom: CopyAtom, src: Any, base_iter: Any, offset_tensor: Any, *
     """One copy per offset from ``((AtomV, TV), Rest...)`` to ``base_iter + offset[v, rest]``."""
     for reverse in _pieces(offset_tensor):
         index = tuple(reversed(reverse))
-        view = _memory_view(base_iter, offset_tensor[index], copy_atom.layout_dst_tv)
+        view = _memory_view(base_iter, offset_tensor[_coordinate(index)], copy_atom.layout_dst_tv)
         p.copy(copy_atom, _piece(src, index), view, pred=_one_predicate(pred, index))
+
+
+def _coordinate(index: tuple[int, ...]) -> Any:
+    """The coordinate in a tensor of that rank; an integer is one of a leaf, too."""
+    return index if len(index) > 1 else index[0]
 
 
 def _one_predicate(pred: Any, index: tuple[int, ...]) -> Any:
     if pred is None:
         return None
-    offset = p.crd2idx(index if len(index) > 1 else index[0], p.get_layout(pred))
+    offset = p.crd2idx(_coordinate(index), p.get_layout(pred))
     return p.make_view(p.add_offset(p.get_iter(pred), offset), p.make_layout(1, 1))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from flydsl._mlir import ir
 from flydsl.tracing.ambient import tracing_option
-from flydsl.tracing.lazy import arith
+from flydsl.tracing.lazy import arith, vector
 from flydsl.tracing.lazy import gpu as _gpu
 from flydsl.tracing.locations import dsl_loc_tracing
 
@@ -132,10 +133,16 @@ def shuffle(value: Any, offset: Any, width: Any, mode: str = "xor") -> Any:
 
 
 def _shuffle_raw(raw: ir.Value, offset: ir.Value, width: ir.Value, mode: ir.Attribute) -> Any:
-    """`gpu.shuffle` takes 32- and 64-bit values; narrower ones travel as i32."""
+    """`gpu.shuffle` takes whole 32-bit words; narrower scalars travel as i32, vectors with copies of lane 0 behind."""
     ty = raw.type
     bits = _emit.bit_width(ty)
-    if isinstance(ty, ir.VectorType) or bits >= 32:
+    if isinstance(ty, ir.VectorType):
+        lanes, step = ty.shape[0], math.lcm(bits, 32) // bits
+        if excess := -lanes % step:
+            raw = vector.shuffle(raw, raw, [*range(lanes), *[0] * excess])
+        moved = _gpu.shuffle(raw, offset, width, mode)[0]
+        return vector.shuffle(moved, moved, list(range(lanes))) if excess else moved
+    if bits >= 32:
         return _gpu.shuffle(raw, offset, width, mode)[0]
     i32, narrow = ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(bits)
     as_int = raw if ty == narrow else arith.bitcast(narrow, raw)

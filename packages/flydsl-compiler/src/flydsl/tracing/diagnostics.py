@@ -397,6 +397,10 @@ def _record(info: Any) -> DiagRecord:
         text = ("a value of the host function is used inside the kernel: pass it as a kernel argument, or make it a "
                 "compile-time constant (fx.Constexpr)")
         return DiagRecord(text, chain)
+    if any("<<UNKNOWN SSA VALUE>>" in str(n.message) for n in notes):
+        text = ("a value of another trace is used: a Python object (a list, dict, attribute or global variable) "
+                "carried it out of the kernel that computes it. Values exist while their kernel is traced")
+        return DiagRecord(text, chain)
     return DiagRecord(message, chain, tuple(_elide(str(n.message)) for n in notes))
 
 

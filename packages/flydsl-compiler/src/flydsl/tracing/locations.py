@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from flydsl._mlir import ir
 
-from .ambient import STATE, kernel_scope, tracing_option, user_frames
+from .ambient import STATE, kernel_scope, trace_table, tracing_option, user_frames
 from .lazy import diagnostics
 
 __all__ = ["capture_user_location", "dsl_loc_tracing", "note_buffer_argument"]
@@ -61,10 +61,21 @@ def capture_user_location() -> ir.Location:
     depth = max(1, _max_depth())
     if len(frames) > depth:
         frames = frames[:depth] + ([frames[-1]] if frames[-1] is not frames[depth - 1] else [])
+    if not STATE.frames:
+        return _callsite(frames)
+    # What is unrolled comes by the same calls again. Code objects compare by their contents, which takes longer than
+    # the rest: they are told apart by their identity, and kept so that it stays theirs.
+    known = trace_table("locations")
+    key = (ir.Context.current, *((id(frame.f_code), frame.f_lasti) for frame in frames))
+    found = known.get(key)
+    if found is None:
+        found = known[key] = _callsite(frames), [frame.f_code for frame in frames]
+    return found[0]
+
+
+def _callsite(frames: list[FrameType]) -> ir.Location:
     locations = [_file_location(frame) for frame in frames]
-    if len(locations) == 1:
-        return locations[0]
-    return ir.Location.callsite(locations[0], locations[1:])
+    return locations[0] if len(locations) == 1 else ir.Location.callsite(locations[0], locations[1:])
 
 
 def _asked_for(func: Callable[..., Any], args: tuple[Any, ...]) -> str:

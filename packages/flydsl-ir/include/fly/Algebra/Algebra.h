@@ -20,6 +20,10 @@
 #include <optional>
 #include <string>
 
+namespace mlir::arith {
+enum class CmpIPredicate : uint64_t;
+}
+
 namespace mlir::fly {
 
 class Algebra {
@@ -183,8 +187,9 @@ public:
   Layout tiledMmaTV(TiledMmaType type, MmaOperand operand);
 
 private:
-  Int emit(const Int &type, StringRef op, const Int &a, const Int &b);
-  Int divide(const Int &a, const Int &b, StringRef op, int32_t div);
+  std::pair<Value, Value> operands(const Int &a, const Int &b);
+  template <typename Op> Int emit(const Int &type, const Int &a, const Int &b);
+  Int emitCompare(arith::CmpIPredicate predicate, const Int &a, const Int &b);
   Int staticInt(int64_t value);
   Int dynamicResult(const Int &a, const Int &b, int64_t div);
   Layout coalesceImpl(const Layout &l, bool extended);

@@ -12,8 +12,8 @@ include "fly/IR/FlyOpBase.td"
 def Fly_MakePtrOp : Fly_Op<"make_ptr"> {
   let summary = "an allocation, or a pointer built by the target";
   let description = [{
-    Registers: `allocSize` elements. Shared memory: `allocBytes`, `allocAlign`. Other spaces take
-    the operands that the target defines.
+    Registers: `allocSize` elements, at most what the private memory of a lane holds. Shared memory:
+    `allocBytes`, `allocAlign`. Other spaces take the operands that the target defines.
 
     ```mlir
     %p = fly.make_ptr() {dictAttrs = {allocSize = 4 : i64}} : () -> !fly.ptr<f32, register>
@@ -21,6 +21,7 @@ def Fly_MakePtrOp : Fly_Op<"make_ptr"> {
   }];
   let arguments = (ins Variadic<AnyType>:$args, OptionalAttr<DictionaryAttr>:$dictAttrs);
   let results = (outs Fly_PointerType:$result);
+  let hasVerifier = 1;
 }
 
 def Fly_GetDynSharedOp : Fly_PureOp<"get_dyn_shared"> {

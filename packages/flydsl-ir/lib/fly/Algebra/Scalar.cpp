@@ -63,45 +63,30 @@ Value Algebra::materialize(const Int &num, int32_t width) {
   return num.ssa;
 }
 
-Int Algebra::emit(const Int &type, StringRef op, const Int &a, const Int &b) {
-  if (!builder)
-    return type;
+std::pair<Value, Value> Algebra::operands(const Int &a, const Int &b) {
   int32_t width = a.width == 64 || b.width == 64 ? 64 : 32;
-  Value x = materialize(a, width), y = materialize(b, width);
-  OpBuilder &bld = *builder;
-  auto compare = [&](arith::CmpIPredicate predicate) -> Value {
-    Value bit = arith::CmpIOp::create(bld, *loc, predicate, x, y);
-    return arith::ExtUIOp::create(bld, *loc, bld.getI32Type(), bit);
-  };
+  Value x = materialize(a, width);
+  return {x, materialize(b, width)};
+}
+
+/// The result of an operation of the arith dialect, of which `type` says what is known.
+template <typename Op> Int Algebra::emit(const Int &type, const Int &a, const Int &b) {
   Int result = type;
-  if (op == "add")
-    result.ssa = arith::AddIOp::create(bld, *loc, x, y);
-  else if (op == "sub")
-    result.ssa = arith::SubIOp::create(bld, *loc, x, y);
-  else if (op == "mul")
-    result.ssa = arith::MulIOp::create(bld, *loc, x, y);
-  else if (op == "div")
-    result.ssa = arith::DivSIOp::create(bld, *loc, x, y);
-  else if (op == "mod")
-    result.ssa = arith::RemSIOp::create(bld, *loc, x, y);
-  else if (op == "ceildiv")
-    result.ssa = arith::CeilDivSIOp::create(bld, *loc, x, y);
-  else if (op == "min")
-    result.ssa = arith::MinSIOp::create(bld, *loc, x, y);
-  else if (op == "max")
-    result.ssa = arith::MaxSIOp::create(bld, *loc, x, y);
-  else if (op == "lt")
-    result.ssa = compare(arith::CmpIPredicate::slt);
-  else if (op == "eq")
-    result.ssa = compare(arith::CmpIPredicate::eq);
-  else if (op == "and")
-    result.ssa = arith::AndIOp::create(bld, *loc, x, y);
-  else if (op == "shru")
-    result.ssa = arith::ShRUIOp::create(bld, *loc, x, y);
-  else if (op == "shl")
-    result.ssa = arith::ShLIOp::create(bld, *loc, x, y);
-  else if (op == "xor")
-    result.ssa = arith::XOrIOp::create(bld, *loc, x, y);
+  if (builder) {
+    auto [x, y] = operands(a, b);
+    result.ssa = Op::create(*builder, *loc, x, y);
+  }
+  return result;
+}
+
+/// 0 or 1.
+Int Algebra::emitCompare(arith::CmpIPredicate predicate, const Int &a, const Int &b) {
+  Int result = Int::dynamic(32, 1);
+  if (builder) {
+    auto [x, y] = operands(a, b);
+    Value bit = arith::CmpIOp::create(*builder, *loc, predicate, x, y);
+    result.ssa = arith::ExtUIOp::create(*builder, *loc, builder->getI32Type(), bit);
+  }
   return result;
 }
 
@@ -112,7 +97,7 @@ Int Algebra::add(const Int &a, const Int &b) {
     return b;
   if (b.is(0))
     return a;
-  return emit(dynamicResult(a, b, gcd(a.div, b.div)), "add", a, b);
+  return emit<arith::AddIOp>(dynamicResult(a, b, gcd(a.div, b.div)), a, b);
 }
 
 Int Algebra::sub(const Int &a, const Int &b) {
@@ -120,10 +105,10 @@ Int Algebra::sub(const Int &a, const Int &b) {
     return staticInt(int64_t(a.value) - b.value);
   // -b has the type of b (its divisors are the same), but its value must be computed.
   if (a.is(0))
-    return emit(Int::dynamic(b.width, b.div), "sub", a, b);
+    return emit<arith::SubIOp>(Int::dynamic(b.width, b.div), a, b);
   if (b.is(0))
     return a;
-  return emit(dynamicResult(a, b, gcd(a.div, b.div)), "sub", a, b);
+  return emit<arith::SubIOp>(dynamicResult(a, b, gcd(a.div, b.div)), a, b);
 }
 
 Int Algebra::mul(const Int &a, const Int &b) {
@@ -131,7 +116,7 @@ Int Algebra::mul(const Int &a, const Int &b) {
     return staticInt(int64_t(a.value) * b.value);
   if (a.is(0) || b.is(0))
     return Int::constant(0);
-  return emit(dynamicResult(a, b, int64_t(a.div) * b.div), "mul", a, b);
+  return emit<arith::MulIOp>(dynamicResult(a, b, int64_t(a.div) * b.div), a, b);
 }
 
 Int Algebra::div(const Int &a, const Int &b) {
@@ -141,7 +126,7 @@ Int Algebra::div(const Int &a, const Int &b) {
     return staticInt(int64_t(a.value) / b.value);
   if (a.is(0))
     return Int::constant(0);
-  return emit(dynamicResult(a, b, 1), "div", a, b);
+  return emit<arith::DivSIOp>(dynamicResult(a, b, 1), a, b);
 }
 
 Int Algebra::mod(const Int &a, const Int &b) {
@@ -151,19 +136,19 @@ Int Algebra::mod(const Int &a, const Int &b) {
     return staticInt(int64_t(a.value) % b.value);
   if (b.is(1) || a.is(0))
     return Int::constant(0);
-  return emit(dynamicResult(a, b, gcd(a.div, b.div)), "mod", a, b);
+  return emit<arith::RemSIOp>(dynamicResult(a, b, gcd(a.div, b.div)), a, b);
 }
 
 Int Algebra::min(const Int &a, const Int &b) {
   if (a.isStatic && b.isStatic)
     return staticInt(std::min(a.value, b.value));
-  return emit(dynamicResult(a, b, gcd(a.div, b.div)), "min", a, b);
+  return emit<arith::MinSIOp>(dynamicResult(a, b, gcd(a.div, b.div)), a, b);
 }
 
 Int Algebra::max(const Int &a, const Int &b) {
   if (a.isStatic && b.isStatic)
     return staticInt(std::max(a.value, b.value));
-  return emit(dynamicResult(a, b, gcd(a.div, b.div)), "max", a, b);
+  return emit<arith::MaxSIOp>(dynamicResult(a, b, gcd(a.div, b.div)), a, b);
 }
 
 Int Algebra::safeDiv(const Int &a, const Int &b) {
@@ -178,7 +163,7 @@ Int Algebra::safeDiv(const Int &a, const Int &b) {
     return a;
   if (a.isStatic && b.isStatic)
     return staticInt(int64_t(a.value) / b.value);
-  return emit(dynamicResult(a, b, 1), "div", a, b);
+  return emit<arith::DivSIOp>(dynamicResult(a, b, 1), a, b);
 }
 
 Int Algebra::ceilDiv(const Int &a, const Int &b) {
@@ -188,7 +173,7 @@ Int Algebra::ceilDiv(const Int &a, const Int &b) {
     return staticInt((int64_t(a.value) + b.value - 1) / b.value);
   if (a.is(0) || a.is(1))
     return a;
-  return emit(dynamicResult(a, b, 1), "ceildiv", a, b);
+  return emit<arith::CeilDivSIOp>(dynamicResult(a, b, 1), a, b);
 }
 
 Int Algebra::shapeDiv(const Int &a, const Int &b) {
@@ -203,13 +188,13 @@ Int Algebra::shapeDiv(const Int &a, const Int &b) {
 Int Algebra::less(const Int &a, const Int &b) {
   if (a.isStatic && b.isStatic)
     return Int::constant(a.value < b.value);
-  return emit(Int::dynamic(32, 1), "lt", a, b);
+  return emitCompare(arith::CmpIPredicate::slt, a, b);
 }
 
 Int Algebra::equal(const Int &a, const Int &b) {
   if (a.isStatic && b.isStatic)
     return Int::constant(a.value == b.value);
-  return emit(Int::dynamic(32, 1), "eq", a, b);
+  return emitCompare(arith::CmpIPredicate::eq, a, b);
 }
 
 // Operands are truth values 0 or 1.
@@ -220,7 +205,7 @@ Int Algebra::logicalAnd(const Int &a, const Int &b) {
     return b;
   if (b.isStatic)
     return a;
-  return emit(Int::dynamic(32, 1), "and", a, b);
+  return emit<arith::AndIOp>(Int::dynamic(32, 1), a, b);
 }
 
 Int Algebra::swizzle(const Int &v, SwizzleAttr attr) {
@@ -230,8 +215,9 @@ Int Algebra::swizzle(const Int &v, SwizzleAttr attr) {
   if (v.isStatic)
     return staticInt(v.value ^ ((int64_t(v.value) & bits) >> attr.getShift()));
   Int type = Int::dynamic(v.width, gcd(v.div, int64_t(1) << attr.getBase()));
-  Int picked = emit(type, "and", v, staticInt(bits));
-  return emit(type, "xor", v, emit(type, "shru", picked, Int::constant(attr.getShift())));
+  Int picked = emit<arith::AndIOp>(type, v, staticInt(bits));
+  picked = emit<arith::ShRUIOp>(type, picked, Int::constant(attr.getShift()));
+  return emit<arith::XOrIOp>(type, v, picked);
 }
 
 Int Algebra::coordSwizzle(const Int &row, const Int &col, CoordSwizzleAttr attr) {
@@ -242,7 +228,8 @@ Int Algebra::coordSwizzle(const Int &row, const Int &col, CoordSwizzleAttr attr)
     return staticInt(col.value ^ (((row.value >> attr.getBaseRow()) & bits) << attr.getBaseCol()));
   Int rowType = Int::dynamic(row.width == 64 ? 64 : 32, 1);
   Int type = dynamicResult(row, col, gcd(col.div, int64_t(1) << attr.getBaseCol()));
-  Int picked = emit(rowType, "shru", row, Int::constant(attr.getBaseRow()));
-  picked = emit(rowType, "and", picked, staticInt(bits));
-  return emit(type, "xor", col, emit(rowType, "shl", picked, Int::constant(attr.getBaseCol())));
+  Int picked = emit<arith::ShRUIOp>(rowType, row, Int::constant(attr.getBaseRow()));
+  picked = emit<arith::AndIOp>(rowType, picked, staticInt(bits));
+  picked = emit<arith::ShLIOp>(rowType, picked, Int::constant(attr.getBaseCol()));
+  return emit<arith::XOrIOp>(type, col, picked);
 }

@@ -97,6 +97,21 @@ LogicalResult PtrLoadOp::verify() {
 
 LogicalResult PtrStoreOp::verify() { return verifyAccess(*this, getValue().getType()); }
 
+LogicalResult MakePtrOp::verify() {
+  // Private memory of a lane, of the architecture that has most: 2^18 - 1 blocks of 64 words for 32 lanes.
+  constexpr int64_t kLaneBytes = ((1 << 18) - 1) * 64 * 4 / 32;
+  auto type = getResult().getType();
+  auto size = getDictAttrs() ? getDictAttrs()->getAs<IntegerAttr>("allocSize") : IntegerAttr();
+  if (!size || !type.isInSpace(AddressSpace::Register))
+    return success();
+  int64_t most = kLaneBytes * 8 / std::max(1u, getElementBitWidth(type.getElemTy()));
+  if (size.getInt() > most)
+    return emitOpError("of registers: allocSize = ")
+           << size.getInt() << " elements of " << type.getElemTy() << " are more than the "
+           << kLaneBytes << " bytes that a lane can have";
+  return success();
+}
+
 LogicalResult MemRefAllocaOp::verify() {
   Attribute layout = cast<LayoutType>(getLayout().getType()).getAttr();
   if (getType().getLayout() != layout)

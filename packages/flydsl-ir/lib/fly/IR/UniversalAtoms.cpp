@@ -169,8 +169,12 @@ FailureOr<Value> CopyOpUniversalCopyType::emitAtomCallSSA(OpBuilder &builder, Lo
 // universal_atomic
 //===------------------------------------------------------------------------===//
 
+/// LLVM's operation; none if it has none for values of the type.
 static std::optional<LLVM::AtomicBinOp> atomicBinOp(AtomicOp op, Type type) {
-  bool isFloat = isa<FloatType>(type);
+  bool isFloat = type.isF16() || type.isBF16() || type.isF32() || type.isF64();
+  auto integer = dyn_cast<IntegerType>(type);
+  if (!isFloat && !(integer && llvm::is_contained({8u, 16u, 32u, 64u}, integer.getWidth())))
+    return std::nullopt;
   bool isUnsigned = type.isUnsignedInteger();
   switch (op) {
   case AtomicOp::Add:
@@ -203,7 +207,8 @@ static FailureOr<Value> emitAtomic(CopyOpUniversalAtomicType type, OpBuilder &bu
   if (!op)
     return emitError(loc, "universal atomic ")
            << stringifyAtomicOp(type.getAtomicOp().getValue()) << " does not work on "
-           << type.getValType();
+           << type.getValType()
+           << ", expected an integer of 8, 16, 32 or 64 bits; add, max and min also take f16, bf16, f32 or f64";
   if (!dst || !isa<LLVM::LLVMPointerType>(dst.getType()))
     return emitError(loc, "the destination of a universal atomic must be in memory");
   return guarded(builder, loc, predTy, pred, Value(), [&](OpBuilder &b) -> FailureOr<Value> {

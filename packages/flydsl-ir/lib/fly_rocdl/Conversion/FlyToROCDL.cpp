@@ -21,6 +21,26 @@ using namespace mlir::fly_rocdl;
 
 namespace {
 
+/// LLVM's scope names are free text until the back end refuses one, without a line.
+WalkResult checkSyncScope(Operation *op) {
+  static constexpr StringLiteral kScopes[] = {"agent", "cluster", "workgroup", "wavefront",
+                                              "singlethread"};
+  auto attr = op->getAttrOfType<StringAttr>("syncscope");
+  if (!attr || !isa_and_nonnull<LLVM::LLVMDialect>(op->getDialect()))
+    return WalkResult::advance();
+  StringRef scope = attr.getValue();
+  if (scope.empty() || scope == "one-as")
+    return WalkResult::advance();
+  scope.consume_back("-one-as"); // of one address space only
+  if (llvm::is_contained(kScopes, scope))
+    return WalkResult::advance();
+  op->emitOpError("has the unknown syncscope ")
+      << attr
+      << ", expected one of: system (\"\"), \"agent\", \"cluster\", \"workgroup\", \"wavefront\" or "
+         "\"singlethread\", or one of them for one address space (\"one-as\", \"agent-one-as\", ...)";
+  return WalkResult::interrupt();
+}
+
 struct ConvertFlyToROCDL : fly_rocdl::impl::ConvertFlyToROCDLPassBase<ConvertFlyToROCDL> {
   void runOnOperation() override {
     MLIRContext *ctx = &getContext();
@@ -53,7 +73,7 @@ struct ConvertFlyToROCDL : fly_rocdl::impl::ConvertFlyToROCDLPassBase<ConvertFly
       else
         op.erase();
     });
-    if (hasUses)
+    if (hasUses || getOperation()->walk(checkSyncScope).wasInterrupted())
       signalPassFailure();
   }
 };

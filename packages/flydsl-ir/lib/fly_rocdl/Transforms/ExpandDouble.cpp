@@ -13,6 +13,7 @@
 
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include <cmath>
 
 using namespace mlir;
@@ -41,6 +42,14 @@ constexpr PairConstant kWholePi = {0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53};
 
 /// Beyond this, in either direction, the exponential is infinite or zero.
 constexpr double kLargestExponent = 1500;
+
+/// n!, without a rounding for n up to 22.
+constexpr double factorial(int n) {
+  double product = 1;
+  for (int i = 2; i <= n; ++i)
+    product *= i;
+  return product;
+}
 
 /// Emitter of scalar f64 with pairs.
 struct DoubleEmitter : Emitter {
@@ -98,7 +107,7 @@ struct Exponential {
 static Exponential exponentialOfReduced(const E &e, Value power, Pair r) {
   SmallVector<double> series; // (e^r - 1 - r) / r^2, for |r| <= 0.35
   for (int n = 14; n >= 2; --n)
-    series.push_back(1 / std::tgamma(n + 1));
+    series.push_back(1 / factorial(n));
   Value rest = e.fma(e.mul(r.hi, r.hi), e.poly(r.hi, series), e.fma(r.lo, r.hi, r.lo));
   return {e.sumOrdered(r.hi, rest), power};
 }
@@ -341,7 +350,7 @@ static Value hasBit(const E &e, Value number, int32_t bit) {
 static SmallVector<double> alternating(int first, int last) {
   SmallVector<double> series;
   for (int n = first; n >= last; n -= 2)
-    series.push_back((n / 2 % 2 ? -1 : 1) / std::tgamma(n + 1));
+    series.push_back((n / 2 % 2 ? -1 : 1) / factorial(n));
   return series;
 }
 
@@ -458,7 +467,7 @@ static Value expandAcos(const E &e, Value x) {
 static Value erfOfUnit(const E &e, Value x) {
   SmallVector<double> series;
   for (int n = 20; n >= 1; --n)
-    series.push_back((n % 2 ? -1 : 1) / (std::tgamma(n + 1) * (2 * n + 1)));
+    series.push_back((n % 2 ? -1 : 1) / (factorial(n) * (2 * n + 1)));
   Value z = e.mul(x, x), scaled = e.mul(x, e.c(2 / std::sqrt(kPi)));
   return e.fma(e.mul(scaled, z), e.poly(z, series), scaled);
 }
@@ -502,34 +511,35 @@ static Value expandErfc(const E &e, Value x) {
 /// The replacement of an operation on scalars; null if it stays.
 static Value expand(const E &e, Operation *op, ValueRange operands) {
   Value x = operands[0];
-  StringRef name = op->getName().stripDialect();
-  if (name == "fpowi") {
-    Value exponent = operands[1];
-    return expandPow(e, x, arith::SIToFPOp::create(e.b, e.loc, e.type, exponent));
-  }
-  if (name == "log2")
-    return expandLogOfBase(e, x, kLog2E);
-  if (name == "log10")
-    return expandLogOfBase(e, x, kLog10E);
-  if (name == "powf")
-    return expandPow(e, x, operands[1]);
-  if (name == "atan2")
-    return expandAtan2(e, x, operands[1]);
-  if (name == "sin")
-    return expandSincos(e, x).first;
-  if (name == "cos")
-    return expandSincos(e, x).second;
-  using Function = Value (*)(const E &, Value);
-  constexpr std::pair<StringLiteral, Function> kFunctions[] = {
-      {"exp", expandExp},     {"exp2", expandExp2},   {"expm1", expandExpM1}, {"log", expandLog},
-      {"log1p", expandLog1p}, {"cbrt", expandCbrt},   {"sinh", expandSinh},   {"cosh", expandCosh},
-      {"tanh", expandTanh},   {"asinh", expandAsinh}, {"acosh", expandAcosh}, {"atanh", expandAtanh},
-      {"tan", expandTan},     {"atan", expandAtan},   {"asin", expandAsin},   {"acos", expandAcos},
-      {"erf", expandErf},     {"erfc", expandErfc}};
-  for (auto [known, function] : kFunctions)
-    if (name == known)
-      return function(e, x);
-  return {};
+  return TypeSwitch<Operation *, Value>(op)
+      .Case([&](math::ExpOp) { return expandExp(e, x); })
+      .Case([&](math::Exp2Op) { return expandExp2(e, x); })
+      .Case([&](math::ExpM1Op) { return expandExpM1(e, x); })
+      .Case([&](math::LogOp) { return expandLog(e, x); })
+      .Case([&](math::Log1pOp) { return expandLog1p(e, x); })
+      .Case([&](math::CbrtOp) { return expandCbrt(e, x); })
+      .Case([&](math::SinhOp) { return expandSinh(e, x); })
+      .Case([&](math::CoshOp) { return expandCosh(e, x); })
+      .Case([&](math::TanhOp) { return expandTanh(e, x); })
+      .Case([&](math::AsinhOp) { return expandAsinh(e, x); })
+      .Case([&](math::AcoshOp) { return expandAcosh(e, x); })
+      .Case([&](math::AtanhOp) { return expandAtanh(e, x); })
+      .Case([&](math::TanOp) { return expandTan(e, x); })
+      .Case([&](math::AtanOp) { return expandAtan(e, x); })
+      .Case([&](math::AsinOp) { return expandAsin(e, x); })
+      .Case([&](math::AcosOp) { return expandAcos(e, x); })
+      .Case([&](math::ErfOp) { return expandErf(e, x); })
+      .Case([&](math::ErfcOp) { return expandErfc(e, x); })
+      .Case([&](math::Log2Op) { return expandLogOfBase(e, x, kLog2E); })
+      .Case([&](math::Log10Op) { return expandLogOfBase(e, x, kLog10E); })
+      .Case([&](math::SinOp) { return expandSincos(e, x).first; })
+      .Case([&](math::CosOp) { return expandSincos(e, x).second; })
+      .Case([&](math::Atan2Op) { return expandAtan2(e, x, operands[1]); })
+      .Case([&](math::PowFOp) { return expandPow(e, x, operands[1]); })
+      .Case([&](math::FPowIOp) {
+        return expandPow(e, x, arith::SIToFPOp::create(e.b, e.loc, e.type, operands[1]));
+      })
+      .Default(Value());
 }
 
 /// Replaces every result of `op`; false if the operation stays.

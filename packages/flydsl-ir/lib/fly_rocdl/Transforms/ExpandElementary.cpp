@@ -149,7 +149,9 @@ static Value expandAcosh(const Emitter &e, Value x) {
   Value t = e.sub(x, e.c(1));
   Value small = log1p(e, e.add(t, e.sqrt(e.fma(t, t, e.add(t, t)))));
   Value large = e.add(math::LogOp::create(e.b, e.loc, x), e.c(std::log(2.0)));
-  return e.select(e.less(x, kLargeHyperbolic), small, large);
+  Value value = e.select(e.less(x, kLargeHyperbolic), small, large);
+  // The argument of log1p is about -1 for x far below, and may be rounded to it.
+  return e.select(e.less(x, 1), e.c(kNaN), value);
 }
 
 static Value expandAtanh(const Emitter &e, Value x) {

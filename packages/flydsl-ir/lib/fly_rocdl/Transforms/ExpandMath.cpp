@@ -257,6 +257,28 @@ static void expandIntegerPower(math::IPowIOp op) {
   op.erase();
 }
 
+/// The quotient rounded down of integers wider than 64 bits, to which upstream's expansion adds the 64 bits
+/// of -1 without their sign.
+static void expandWideFloorDivision(arith::FloorDivSIOp op) {
+  Type type = op.getType(), element = getElementTypeOrSelf(type);
+  if (element.isIndex() || element.getIntOrFloatBitWidth() <= 64)
+    return;
+  OpBuilder b(op);
+  Location loc = op.getLoc();
+  Value x = op.getLhs(), y = op.getRhs();
+  Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
+  Value rest = arith::RemSIOp::create(b, loc, x, y);
+  auto compare = [&](arith::CmpIPredicate predicate, Value value) -> Value {
+    return arith::CmpIOp::create(b, loc, predicate, value, zero);
+  };
+  Value otherSign = compare(arith::CmpIPredicate::slt, arith::XOrIOp::create(b, loc, rest, y));
+  Value isLess = arith::AndIOp::create(b, loc, compare(arith::CmpIPredicate::ne, rest), otherSign);
+  Value quotient = arith::DivSIOp::create(b, loc, x, y);
+  Value minusOne = arith::ExtSIOp::create(b, loc, type, isLess);
+  op.replaceAllUsesWith(arith::AddIOp::create(b, loc, quotient, minusOne).getResult());
+  op.erase();
+}
+
 /// The functions of an index are those of i64: the expansions need a number of bits.
 static void computeIndexInI64(Operation *op) {
   if (!isa_and_nonnull<math::MathDialect>(op->getDialect()) ||
@@ -298,6 +320,8 @@ struct FlyExpandMath : fly_rocdl::impl::FlyExpandMathPassBase<FlyExpandMath> {
           expandRemainder(remainder);
         else if (auto power = dyn_cast<math::IPowIOp>(op))
           expandIntegerPower(power);
+        else if (auto division = dyn_cast<arith::FloorDivSIOp>(op))
+          expandWideFloorDivision(division);
         else if (auto isInf = dyn_cast<math::IsInfOp>(op))
           expandClass(isInf, llvm::fcInf);
         else if (auto isNormal = dyn_cast<math::IsNormalOp>(op))

@@ -117,6 +117,50 @@ gpu.module @m {
 // -----
 
 gpu.module @m {
+  gpu.func @universal_atomic_small_float(%s: !fly.memref<f8E5M2, register, 1:1>, %d: !fly.memref<f8E5M2, global, 1:1>) kernel {
+    %a = fly.make_copy_atom {valBits = 8 : i32} : !fly.copy_atom<!fly.universal_atomic<add, f8E5M2>, 8>
+    // expected-error @+3 {{universal atomic add does not work on 'f8E5M2', expected an integer of 8, 16, 32 or 64 bits}}
+    // expected-error @+2 {{cannot emit '!fly.universal_atomic<add, f8E5M2>'}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call'}}
+    fly.copy_atom_call(%a, %s, %d) : (!fly.copy_atom<!fly.universal_atomic<add, f8E5M2>, 8>, !fly.memref<f8E5M2, register, 1:1>, !fly.memref<f8E5M2, global, 1:1>) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @m {
+  gpu.func @unknown_scope(%p: !llvm.ptr<1>, %v: i32) kernel {
+    // expected-error @+1 {{'llvm.atomicrmw' op has the unknown syncscope "wave", expected one of: system (""), "agent", "cluster", "workgroup", "wavefront" or "singlethread", or one of them for one address space ("one-as", "agent-one-as", ...)}}
+    %0 = llvm.atomicrmw add %p, %v syncscope("wave") monotonic : !llvm.ptr<1>, i32
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @m {
+  gpu.func @unknown_scope_of_an_atom(%s: !fly.memref<f32, register, 1:1>, %d: !fly.memref<f32, global, 1:1>) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !fly.copy_atom<!fly.universal_atomic<add, f32, "gpu">, 32>
+    // expected-error @+1 {{'llvm.atomicrmw' op has the unknown syncscope "gpu"}}
+    fly.copy_atom_call(%a, %s, %d) : (!fly.copy_atom<!fly.universal_atomic<add, f32, "gpu">, 32>, !fly.memref<f32, register, 1:1>, !fly.memref<f32, global, 1:1>) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @m {
+  gpu.func @huge_registers() kernel {
+    // expected-error @+1 {{'fly.make_ptr' op of registers: allocSize = 600000 elements of 'f32' are more than the 2097144 bytes that a lane can have}}
+    %p = fly.make_ptr() {dictAttrs = {allocSize = 600000 : i64}} : () -> !fly.ptr<f32, register>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @m {
   gpu.func @bit_copy(%s: !fly.memref<i4, global, 1:1>, %d: !fly.memref<i4, register, 1:1>) kernel {
     %a = fly.make_copy_atom {valBits = 4 : i32} : !fly.copy_atom<!fly.universal_copy<4>, 4>
     // expected-error @+3 {{a universal copy through memory needs whole bytes, got 4 bits}}

@@ -99,6 +99,29 @@ gpu.module @m {
 
 // -----
 
+// Those of gfx1250. The lane's 16 bytes are swizzled as a whole.
+!at = !fly.copy_atom<!fly_rocdl.gfx1250.lds_read_trans<trans = 16b, 128>, 16>
+!at8 = !fly.copy_atom<!fly_rocdl.gfx1250.lds_read_trans<trans = 8b, 64>, 8>
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @exchange
+  // CHECK: llvm.inttoptr
+  // CHECK: %[[R:.*]] = rocdl.ds.load.tr16.b128 %{{.*}} -> vector<8xi16>
+  // CHECK: llvm.bitcast %[[R]] : vector<8xi16> to vector<8xbf16>
+  // CHECK: rocdl.ds.load.tr8.b64 %{{.*}} -> vector<2xi32>
+  // CODEGEN gfx1250: ds_load_tr16_b128, ds_load_tr8_b64
+  gpu.func @exchange(%s: !fly.memref<bf16, shared, 8:1, align<16>, S<3,4,3>>, %t: !fly.memref<i8, shared, 8:1>, %o: !llvm.ptr<1>) kernel {
+    %a = fly.make_copy_atom {valBits = 16 : i32} : !at
+    %v = fly.copy_atom_call_ssa(%a, %s) {operandSegmentSizes = array<i32: 1, 1, 0, 0>} : (!at, !fly.memref<bf16, shared, 8:1, align<16>, S<3,4,3>>) -> vector<8xbf16>
+    llvm.store %v, %o : vector<8xbf16>, !llvm.ptr<1>
+    %b = fly.make_copy_atom {valBits = 8 : i32} : !at8
+    %w = fly.copy_atom_call_ssa(%b, %t) {operandSegmentSizes = array<i32: 1, 1, 0, 0>} : (!at8, !fly.memref<i8, shared, 8:1>) -> vector<8xi8>
+    llvm.store %w, %o : vector<8xi8>, !llvm.ptr<1>
+    gpu.return
+  }
+}
+
+// -----
+
 // Views of one element are addresses: the atom says what moves, whatever the element type.
 !at = !fly.copy_atom<!fly_rocdl.cdna3.buffer_copy<128>, 8>
 !dma = !fly.copy_atom<!fly_rocdl.cdna3.buffer_copy_lds<32>, 8>

@@ -29,6 +29,10 @@ func.func private @f(!fly_rocdl.cdna3.buffer_atomic<max, vector<2xf16>>)
 func.func private @f(!fly_rocdl.cdna4.lds_read_trans<trans = 8b, 96>)
 
 // -----
+// expected-error@+1 {{expected 8b/64 or 16b/128}}
+func.func private @f(!fly_rocdl.gfx1250.lds_read_trans<trans = 16b, 64>)
+
+// -----
 // expected-error@+1 {{rank must be in 1..5, got 6}}
 func.func private @f(!fly_rocdl.gfx1250.tdm<rank = 6, warps = 1, pad = 0, 0, cache = 0, barrier = false, timeout = false>)
 

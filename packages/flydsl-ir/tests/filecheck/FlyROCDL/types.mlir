@@ -13,6 +13,8 @@ func.func private @copies(
   !fly.copy_atom<!fly_rocdl.cdna3.buffer_atomic<add, vector<2xf16>>, 16>,
   // CHECK-SAME: !fly.copy_atom<!fly_rocdl.cdna4.lds_read_trans<trans = 16b, 64>, 16>
   !fly.copy_atom<!fly_rocdl.cdna4.lds_read_trans<trans = 16b, 64>, 16>,
+  // CHECK-SAME: !fly.copy_atom<!fly_rocdl.gfx1250.lds_read_trans<trans = 16b, 128>, 16>
+  !fly.copy_atom<!fly_rocdl.gfx1250.lds_read_trans<trans = 16b, 128>, 16>,
   // CHECK-SAME: !fly.copy_atom<!fly_rocdl.cdna4.buffer_load_async_lds<96>, 32>
   !fly.copy_atom<!fly_rocdl.cdna4.buffer_load_async_lds<96>, 32>,
   // CHECK-SAME: !fly.copy_atom<!fly_rocdl.cdna4.global_load_async_lds<128>, 32>

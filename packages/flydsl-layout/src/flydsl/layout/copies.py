@@ -1,8 +1,8 @@
 """Thread-value layouts of the copy instructions, as data.
 
 Every entry maps (thread, bit) to a position in bits; :meth:`CopyAtomInfo.atom` divides that by the width of the values.
-All copies but one are contiguous in one thread.  The transposing LDS read of gfx950 (CDNA4 ISA manual,
-``DS_READ_B64_TR_B16`` and its kin) exchanges elements among 16 lanes.
+Most copies are contiguous in one thread.  The transposing LDS reads of gfx950 (CDNA4 ISA manual, ``DS_READ_B64_TR_B16``
+and its kin) exchange elements among 16 lanes, those of gfx1250 (``DS_LOAD_TR16_B128``, ``DS_LOAD_TR8_B64``) among 8 or 16.
 """
 
 from __future__ import annotations
@@ -54,6 +54,15 @@ def _transposing(granule: int, bits: int) -> CopyAtomInfo:
     return CopyAtomInfo(f"cdna4.lds_read_trans<{granule}b, {bits}>", CDNA4, bits, Layout(16, 1), src, dst)
 
 
+def _exchanging(granule: int, bits: int) -> CopyAtomInfo:
+    """Of 16 bits lane t of 8 receives element t of each; of 8 bits each half of 16 lanes those of every second four."""
+    lanes, dst = 8, Layout((8, (16, 8)), (16, (1, bits)))
+    if granule == 8:
+        lanes, dst = 16, Layout(((8, 2), (8, (4, 2))), ((8, 4 * bits), (1, (bits, 8 * bits))))
+    name = f"gfx1250.lds_read_trans<{granule}b, {bits}>"
+    return CopyAtomInfo(name, ("gfx1250",), bits, Layout(lanes, 1), Layout((lanes, bits), (bits, 1)), dst)
+
+
 @cache
 def _table() -> dict[str, CopyAtomInfo]:
     every = [_contiguous(f"universal_copy<{b}>", b) for b in (8, 16, 32, 64, 96, 128)]
@@ -62,6 +71,7 @@ def _table() -> dict[str, CopyAtomInfo]:
     for where in ("buffer", "global"):
         every += [_contiguous(f"cdna4.{where}_load_async_lds<{b}>", b, CDNA4) for b in (32, 96, 128)]
     every += [_transposing(g, b) for g, b in ((4, 64), (6, 96), (8, 64), (16, 64))]
+    every += [_exchanging(g, b) for g, b in ((8, 64), (16, 128))]
     return {i.name: i for i in every}
 
 
@@ -76,8 +86,9 @@ def copy_atoms(arch: str | None = None) -> list[CopyAtomInfo]:
 
 
 _ATOMIC = re.compile(r"(universal_atomic|cdna3\.buffer_atomic)<\s*\w+\s*,\s*(?:vector<(\d+)x)?(?:bf|[fi])(\d+)\b")
-_TRANSPOSE = re.compile(r"cdna4\.lds_read_trans<\s*(?:trans\s*=\s*)?(\d+)b\s*,\s*(\d+)\s*>")
+_TRANSPOSE = re.compile(r"(cdna4|gfx1250)\.lds_read_trans<\s*(?:trans\s*=\s*)?(\d+)b\s*,\s*(\d+)\s*>")
 _DS_READ = re.compile(r"ds_read(?:_b(\d+)_tr_b|_tr)(\d+)(?:_b(\d+))?$")
+_DS_LOAD = re.compile(r"ds_load_tr(\d+)_b(\d+)$")
 
 
 def copy_atom(name: str, arch: str | None = None) -> CopyAtomInfo:
@@ -99,9 +110,11 @@ def _find(name: str) -> CopyAtomInfo:
     if found := _ATOMIC.match(key):
         return _contiguous(found[0] + ">" * (1 + bool(found[2])), int(found[2] or 1) * int(found[3]))
     if found := _TRANSPOSE.match(key):
-        key = f"cdna4.lds_read_trans<{found[1]}b, {found[2]}>"
+        key = f"{found[1]}.lds_read_trans<{found[2]}b, {found[3]}>"
     elif found := _DS_READ.match(key.lower().replace(".", "_")):
         key = f"cdna4.lds_read_trans<{found[2]}b, {found[1] or found[3]}>"
+    elif found := _DS_LOAD.match(key.lower().replace(".", "_")):
+        key = f"gfx1250.lds_read_trans<{found[1]}b, {found[2]}>"
     else:
         key = re.sub(r"^(\w+(?:\.\w+)?<\s*\d+\s*)(?:,.*|>.*)$", r"\1>", key).replace(" ", "")
     if key in _table():

@@ -40,12 +40,21 @@ void copyIn(Wave &w, uint8_t *to, unsigned lane, unsigned bytes, unsigned valid)
   memcpy(to, reinterpret_cast<const void *>(w.tmp->addr[lane]), n);
 }
 
+void copyOut(Wave &w, const uint8_t *from, unsigned lane, unsigned bytes) {
+  if (!w.mem->check(w.tmp->addr[lane], bytes, true))
+    badAddress(w.tmp->addr[lane], bytes, true, static_cast<int>(lane));
+  memcpy(reinterpret_cast<void *>(w.tmp->addr[lane]), from, bytes);
+}
+
+/// Where the lanes' places in LDS begin of a transfer between memory and LDS.
+uint32_t ldsPlaces(const Wave &w, const Inst &i) { return ldsBase(w) + static_cast<uint32_t>(i.imm); }
+
 void loadLds(Wave &w, const Inst &i, const MemShape &s) {
   Addressing a(w, i);
   unsigned valid[kRow];
   locateAll(w, a, s.bytes, valid);
   unsigned slot = s.bytes < 4 ? 4 : s.bytes;
-  uint32_t base = ldsBase(w) + static_cast<uint32_t>(i.imm);
+  uint32_t base = ldsPlaces(w, i);
   for (uint64_t m = w.exec(); m; m &= m - 1) {
     unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
     uint8_t word[16];
@@ -92,9 +101,26 @@ void store(Wave &w, const Inst &i) {
       continue;
     uint8_t word[16];
     fetchStored(d, l, word, s);
-    if (!w.mem->check(w.tmp->addr[l], valid[l], true))
-      badAddress(w.tmp->addr[l], valid[l], true, static_cast<int>(l));
-    memcpy(reinterpret_cast<void *>(w.tmp->addr[l]), word, valid[l]);
+    copyOut(w, word, l, valid[l]);
+  }
+}
+
+/// buffer_store_lds_dword, the way back of a load to LDS. It names no vector register, so that lanes have addresses
+/// of their own only if the descriptor adds their number.
+void storeLds(Wave &w, const Inst &i) {
+  Addressing a(w, i);
+  unsigned valid[kRow];
+  locateAll(w, a, 4, valid);
+  const uint32_t base = ldsPlaces(w, i);
+  for (uint64_t m = w.exec(); m; m &= m - 1) {
+    const auto l = static_cast<unsigned>(__builtin_ctzll(m));
+    if (!valid[l])
+      continue;
+    const uint32_t at = base + 4 * l;
+    uint8_t word[4] = {}; // out of range reads zero
+    if (uint64_t(at) + 4 <= w.wg->ldsSize)
+      memcpy(word, w.wg->lds + at, 4);
+    copyOut(w, word, l, 4);
   }
 }
 
@@ -148,6 +174,9 @@ void FLYSIM_LEVEL::registerBuffer(OpTable &t) {
     for (const char *name : {m.gfx9, m.gfx12})
       t.add((std::string("buffer_store_") + name).c_str(), d);
   }
+  d.exec = storeLds;
+  d.aux = 0;
+  t.add("buffer_store_lds_dword", d); // gfx90a
   for (const RmwName &r : kRmw) {
     d.exec = r.bytes == 4 ? ExecFn(atomic<uint32_t>) : ExecFn(atomic<uint64_t>);
     d.aux = static_cast<uint32_t>(r.op);

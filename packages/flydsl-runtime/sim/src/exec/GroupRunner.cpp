@@ -183,7 +183,18 @@ struct Straight {
     if (end != first)
       tally.countStraight(first, end, w);
   }
+  /// Behind the instruction before `end` the wave went on somewhere else.
+  [[gnu::noinline]] void jump(uint32_t end) {
+    countTo(end);
+    first = w.pc;
+  }
 };
+
+/// Of instructions that run together on some lanes. Apart, as `jump`: the loop needs the registers of the host.
+[[gnu::noinline]] void countPartials(Tally &tally, const Wave &w, uint32_t first, uint32_t end) {
+  for (uint32_t n = first; n < end; ++n)
+    tally.countPartial(n, w);
+}
 } // namespace
 
 /// True for a wave at a split barrier's wait that has not completed: the instruction runs again when it does.
@@ -195,22 +206,20 @@ void GroupRunner::runCounted(Wave &w, uint64_t &budget, Tally &tally) {
   if (steps.empty())
     for (uint32_t n = 0; n < tally.seen.size(); ++n)
       steps.push_back((n + 1 + code[n].joined) << 1 | tally.seen[n]);
+  const uint32_t *const stepOf = steps.data();
   Straight straight{tally, w};
   uint64_t left = budget;
   do {
-    const uint32_t index = w.pc++, step = steps[index], next = step >> 1;
+    const uint32_t index = w.pc++, step = stepOf[index], next = step >> 1;
     const Inst &i = code[index];
     w.cur = &i;
     if (step & 1)
       observer->memoryAccess(w, i);
     if (w.exec() != w.fullMask)
-      for (uint32_t n = index; n < next; ++n)
-        tally.countPartial(n, w);
+      countPartials(tally, w, index, next);
     i.run(w, i);
-    if (w.pc == next)
-      continue;
-    straight.countTo(next);
-    straight.first = w.pc;
+    if (w.pc != next)
+      straight.jump(next);
   } while (w.state == WaveState::Running && --left);
   budget = left;
   if (!triesAgain(w))

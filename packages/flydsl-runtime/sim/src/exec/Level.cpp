@@ -31,6 +31,7 @@ void buildTable(OpTable &table) {
   registerLdsExtra(table);
   registerAsync(table);
   registerMatrix(table);
+  registerLaneTests(table);
 }
 
 } // namespace FLYSIM_LEVEL

@@ -9,6 +9,14 @@
 
 namespace flysim {
 
+/// Questions about a word of every lane of a wave of so many blocks of lanes, for those who watch a launch.
+struct LaneTests {
+  /// Whether each is as far from the first as `distances` says.
+  bool (*follow)(const uint32_t *words, const uint32_t *distances, unsigned blocks) = nullptr;
+  /// Whether all are the same.
+  bool (*same)(const uint32_t *words, unsigned blocks) = nullptr;
+};
+
 /// The semantics of every implemented mnemonic, keyed by the assembler's name
 /// without encoding suffix. Built once per process for the best CPU feature level.
 class OpTable {
@@ -23,6 +31,7 @@ public:
   const char *level = "";
   /// How vector instructions with a lane loop run; the same with scalar operands (v_s_*); VOPD pairs.
   ExecFn vectorLoop = nullptr, scalarLoop = nullptr, dual = nullptr;
+  LaneTests lanes;
 
 private:
   void put(const char *name, const OpDef &def);

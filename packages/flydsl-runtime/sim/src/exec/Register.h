@@ -34,6 +34,7 @@ void registerGlobal(OpTable &);
 void registerBuffer(OpTable &);
 void registerLds(OpTable &);
 void registerMatrix(OpTable &);
+void registerLaneTests(OpTable &);
 } // namespace FLYSIM_LEVEL
 } // namespace flysim
 

@@ -4,6 +4,7 @@
 
 #include "exec/AddressInline.h"
 #include "exec/BufferInline.h"
+#include "exec/OpTable.h"
 #include "exec/TensorInline.h"
 
 #include <algorithm>
@@ -224,14 +225,7 @@ LdsPhases ldsPhases(const InstInfo &info, const ArchInfo &arch, unsigned lanes) 
 }
 
 bool LanePattern::matches(uint64_t active, const uint32_t *offsets, unsigned blocks) const {
-  if (lanes != active || !active)
-    return false;
-  const uint32_t start = offsets[0], *kept = relative;
-  uint32_t different = 0;
-  for (unsigned b = 0; b < blocks; ++b, offsets += kBlock, kept += kBlock)
-    for (unsigned l = 0; l < kBlock; ++l)
-      different |= (offsets[l] - start) ^ kept[l];
-  return !different;
+  return lanes == active && active && OpTable::instance().lanes.follow(offsets, relative, blocks);
 }
 
 void LanePattern::keep(uint64_t active, const uint32_t *offsets, unsigned blocks) {

@@ -36,20 +36,21 @@ public:
   MovesOf(std::vector<LineMove> &moves, size_t inst, bool write)
       : moves(moves), inst(static_cast<uint32_t>(inst)), write(write) {}
   ~MovesOf() { close(); }
-  void add(uint64_t line, unsigned sectors) {
+  /// Lines of one page.
+  void add(uint64_t line, unsigned number, unsigned sectors) {
     if (line % kPageLines == 0 || line != first + count || sectors != same) {
       close();
       first = line;
       count = 0;
       same = sectors;
     }
-    ++count;
+    count += number;
   }
 
 private:
   void close() {
     if (count)
-      moves.push_back({first, inst, static_cast<uint16_t>(count), static_cast<uint8_t>(same), write});
+      moves.emplace_back(first, inst, static_cast<uint16_t>(count), static_cast<uint8_t>(same), write);
   }
   std::vector<LineMove> &moves;
   const uint32_t inst;
@@ -62,27 +63,62 @@ private:
 class L1Cache {
 public:
   explicit L1Cache(unsigned bytes);
-  /// True if the line is present; it is afterwards.
-  bool touch(uint64_t line) {
-    uint64_t *set = &tags[size_t(line & (sets - 1)) * kWays];
-    // The line comes to the front, and those that were before it go one place back.
-    uint64_t next = line;
-    for (unsigned way = 0; way < kWays; ++way) {
-      const uint64_t here = set[way];
-      set[way] = next;
-      if (here == line)
-        return true;
-      next = here;
-    }
-    return false;
-  }
+  /// Which of `count` lines of one page, from `line` on, are absent: a bit for each. They are present afterwards.
+  uint64_t touch(uint64_t line, unsigned count);
   void clear();
 
 private:
+  /// The same of a line that comes without neighbours.
+  bool touchOne(uint64_t line);
+
   static constexpr unsigned kWays = 4;
-  std::vector<uint64_t> tags; ///< kWays per set, most recent first
-  unsigned sets;
+  /// Neighbouring lines whose sets are looked at together: so many 32-bit words has a vector of every host.
+  static constexpr unsigned kTogether = 4;
+  typedef int32_t Tags __attribute__((vector_size(kTogether * sizeof(int32_t))));
+  const unsigned setBits;
+  /// kWays for each vector of neighbouring sets, most recent first. A tag of 32 bits names more lines than a
+  /// work-group can load, which are numbered as they are met; that of an empty way is -1.
+  std::vector<Tags> tags;
 };
+
+inline bool L1Cache::touchOne(uint64_t line) {
+  const uint64_t set = line & ((uint64_t(1) << setBits) - 1);
+  Tags *ways = &tags[set / kTogether * kWays];
+  // The line comes to the front, and those that were before it go one place back.
+  const auto tag = static_cast<int32_t>(line >> setBits);
+  int32_t next = tag;
+  for (unsigned way = 0; way < kWays; ++way) {
+    const int32_t here = ways[way][set % kTogether];
+    ways[way][set % kTogether] = next;
+    if (here == tag)
+      return false;
+    next = here;
+  }
+  return true;
+}
+
+inline uint64_t L1Cache::touch(uint64_t line, unsigned count) {
+  if (count == 1)
+    return touchOne(line);
+  const uint64_t setMask = (uint64_t(1) << setBits) - 1, begin = line / kTogether * kTogether;
+  const auto skipped = static_cast<int>(line - begin), end = skipped + static_cast<int>(count);
+  uint64_t absent = 0; // from `begin` on
+  for (int at = 0; at < end; at += int(kTogether)) {
+    const uint64_t first = begin + unsigned(at);
+    Tags *ways = &tags[(first & setMask) / kTogether * kWays];
+    const Tags place = Tags{0, 1, 2, 3} + at, tag = Tags{} + static_cast<int32_t>(first >> setBits);
+    Tags next = tag, done = Tags(place < skipped) | Tags(place >= end);
+    for (unsigned way = 0; way < kWays; ++way) {
+      const Tags here = ways[way];
+      ways[way] = (here & done) | (next & ~done);
+      done |= Tags(here == tag);
+      next = here;
+    }
+    const Tags bits = ~done & Tags{1, 2, 4, 8};
+    absent |= uint64_t(uint32_t(bits[0] | bits[1] | bits[2] | bits[3])) << at;
+  }
+  return absent >> skipped;
+}
 
 /// A cache that compute units share: the L2 of a die, or all that lies before the memory (L2 and memory-side cache).
 class SharedCache {

@@ -5,6 +5,7 @@
 #include "exec/AddressInline.h"
 #include "exec/BufferInline.h"
 #include "exec/MemInline.h"
+#include "exec/OpTable.h"
 
 namespace flysim {
 
@@ -12,7 +13,7 @@ void Lines::add(const MemoryAccess &a) {
   uint64_t from = 0, to = 0; // neighbouring lanes mostly touch one stretch
   auto extend = [&](uint64_t at, uint64_t bytes) {
     if (at != to || at == from) {
-      stretch(from, to);
+      touch(from, to);
       from = at;
     }
     to = at + bytes;
@@ -27,10 +28,10 @@ void Lines::add(const MemoryAccess &a) {
     for (; lanes; lanes &= lanes - 1)
       extend(addr[__builtin_ctz(lanes)], a.bytes);
   }
-  stretch(from, to);
+  touch(from, to);
 }
 
-void Lines::stretch(uint64_t from, uint64_t to) {
+void Lines::touch(uint64_t from, uint64_t to) {
   while (from < to) {
     // Part by part, if it spans arrays that lie side by side here.
     if (!part.has(from))
@@ -69,20 +70,25 @@ bool Lines::placeOf(uint64_t address, uint64_t from, uint64_t to, HostArrays::Pa
   return from < to && part.has(to - 1);
 }
 
-void Lines::keep(uint64_t place, Shape &shape) const {
-  shape.low = place % kLineBytes;
-  shape.lines.clear();
-  for (unsigned k = 0; k < count; ++k)
-    shape.lines.push_back({static_cast<int64_t>(lines[k] - place / kLineBytes), masks[k]});
+void Lines::gather() {
+  gathered.count = count;
+  gathered.stretches.clear();
+  for (unsigned k = 0; k < count; ++k) {
+    LineStretch *last = gathered.stretches.empty() ? nullptr : &gathered.stretches.back();
+    if (last && last->line + last->count == lines[k] && last->sectors == masks[k])
+      ++last->count;
+    else
+      gathered.stretches.push_back({lines[k], 1, masks[k]});
+  }
+  now = &gathered;
+  place0 = 0;
 }
 
-void Lines::set(uint64_t place, const Shape &shape) {
-  const uint64_t line = place / kLineBytes;
-  count = 0;
-  for (const Shape::Line &l : shape.lines) {
-    lines[count] = line + static_cast<uint64_t>(l.distance);
-    masks[count++] = l.sectors;
-  }
+void Lines::keep(uint64_t place, Shape &shape) const {
+  shape = *now;
+  shape.low = place % kLineBytes;
+  for (LineStretch &s : shape.stretches)
+    s.line += place0 - place / kLineBytes;
 }
 
 namespace {
@@ -125,13 +131,9 @@ bool globalOffsets(Wave &w, const Inst &i, const InstInfo &info, LaneOffsets &ou
     }
     return true;
   }
-  const uint32_t *high = out.row + kRow, same = high[0];
-  uint32_t different = 0;
-  for (unsigned b = 0; b < w.blocks; ++b, high += kBlock)
-    for (unsigned l = 0; l < kBlock; ++l)
-      different |= high[l] ^ same;
-  out.base += uint64_t(same) << 32;
-  return !different;
+  const uint32_t *high = out.row + kRow;
+  out.base += uint64_t(high[0]) << 32;
+  return OpTable::instance().lanes.same(high, w.blocks);
 }
 
 } // namespace
@@ -162,7 +164,7 @@ bool LinePatterns::find(size_t index, Wave &w, const Inst &inst, const InstInfo 
   const bool together = lines.placeOf(o.address(first), o.address(lowest), o.address(highest) + info.bytes, m.part,
                                       place);
   Lines::Shape &shape = m.shapes[place % kLineBytes / kSectorBytes];
-  if (known && together && !shape.lines.empty() && shape.low == place % kLineBytes) {
+  if (known && together && shape.count && shape.low == place % kLineBytes) {
     lines.set(place, shape);
     return true;
   }
@@ -173,10 +175,11 @@ bool LinePatterns::find(size_t index, Wave &w, const Inst &inst, const InstInfo 
     access.addr[0][l] = o.address(o.sum(l));
   lines.clear();
   lines.add(access);
+  lines.gather();
   if (together) {
     if (!known) {
       for (Lines::Shape &other : m.shapes)
-        other.lines.clear();
+        other.count = 0;
       m.pattern.keep(w.fullMask, o.row, w.blocks);
       m.below = first - lowest;
       m.above = highest - first;

@@ -13,6 +13,12 @@
 
 namespace flysim {
 
+/// Neighbouring lines of which an access touches the same sectors.
+struct LineStretch {
+  uint64_t line; ///< the first of them
+  unsigned count, sectors;
+};
+
 /// The distinct lines of one access and, per line, its sectors, in the order of the lanes. Addresses of the host
 /// become places on a device (HostArrays).
 class Lines {
@@ -24,36 +30,44 @@ public:
   /// Adds sectors of the line at a place.
   void addSectors(uint64_t line, unsigned sectors);
 
-  unsigned size() const { return count; }
-  uint64_t line(unsigned k) const { return lines[k]; }
-  unsigned sectors(unsigned k) const { return masks[k]; }
-
   /// The lines of an access as seen from the place of an address.
   struct Shape {
-    struct Line {
-      int64_t distance;
-      unsigned sectors;
-    };
     uint64_t low = 0; ///< the place's position in its line
-    std::vector<Line> lines;
+    unsigned count = 0;
+    std::vector<LineStretch> stretches; ///< their lines as distances, modulo 2^64
   };
+  /// After the last addition: the lines are those that were added.
+  void gather();
+  /// The lines are those of `shape` around `place`, which must have the same position in its line. The shape must
+  /// live as long as they are asked for.
+  void set(uint64_t place, const Shape &shape) { place0 = place / kLineBytes, now = &shape; }
+  /// The shape of the lines, seen from `place`.
+  void keep(uint64_t place, Shape &shape) const;
+
+  unsigned size() const { return now->count; }
+  size_t stretches() const { return now->stretches.size(); }
+  LineStretch stretch(size_t k) const {
+    LineStretch s = now->stretches[k];
+    s.line += place0;
+    return s;
+  }
+
   /// The place of `address`; false if [from, to) lies in more than one array. `part` is the one that the caller met
   /// last: an instruction mostly stays in one array.
   bool placeOf(uint64_t address, uint64_t from, uint64_t to, HostArrays::Part &part, uint64_t &place) const;
-  /// The shape of what was added, seen from `place`.
-  void keep(uint64_t place, Shape &shape) const;
-  /// Sets the lines to those of `shape` around `place`, which must have the same position in its line.
-  void set(uint64_t place, const Shape &shape);
 
 private:
   /// Adds the sectors of [from, to), at their places.
-  void stretch(uint64_t from, uint64_t to);
+  void touch(uint64_t from, uint64_t to);
 
   static constexpr unsigned kMost = 256; // 64 lanes of 64 bytes, at any alignment
   const HostArrays &arrays;
   HostArrays::Part part; ///< the one that was accessed last
   uint64_t lines[kMost], behind = 0; ///< the first line behind all that were added
   unsigned masks[kMost], count = 0;
+  Shape gathered;               ///< of those, at their lines
+  const Shape *now = &gathered; ///< the lines of the access, as distances from this one:
+  uint64_t place0 = 0;
 };
 
 /// The lines of global and buffer accesses by whole waves. Lanes mostly have the distances from each other that

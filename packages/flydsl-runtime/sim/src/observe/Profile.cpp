@@ -225,6 +225,7 @@ private:
     if (w.scratchPerLane)
       collectScratch(w, access);
     lines.add(access);
+    lines.gather();
     moveLines(active * access.bytes, index, info, c, op);
   }
 
@@ -240,26 +241,44 @@ private:
     unsigned l2 = 0;
     {
       MovesOf run(moves, index, !info.load);
-      for (unsigned k = 0; k < lines.size(); ++k) {
-        if (info.load && l1.touch(pages.renumber(lines.line(k))))
-          continue;
-        // Loads fill whole lines; stores and atomics go through to L2 in sectors.
-        l2 += move(lines.line(k), info.load ? 15u : lines.sectors(k), index, info, run);
+      for (size_t k = 0; k < lines.stretches(); ++k) {
+        LineStretch s = lines.stretch(k);
+        for (unsigned here; s.count; s.line += here, s.count -= here) {
+          here = std::min(s.count, kPageLines - unsigned(s.line % kPageLines)); // those of one page
+          // Loads fill whole lines; stores and atomics go through to L2 in sectors.
+          if (!info.load)
+            l2 += move(s.line, here, s.sectors, index, info, run);
+          else
+            l2 += fill(s.line, l1.touch(pages.renumber(s.line), here), index, info, run);
+        }
       }
     }
     moved(l2, c, op);
   }
 
-  /// Moves sectors of a line; how many.
-  unsigned move(uint64_t line, unsigned sectors, size_t index, const InstInfo &info, MovesOf &run) {
-    run.add(line, sectors);
+  /// Fetches the lines from `line` on whose bits are set in `absent`; how many sectors.
+  unsigned fill(uint64_t line, uint64_t absent, size_t index, const InstInfo &info, MovesOf &run) {
+    unsigned sectors = 0;
+    while (absent) { // one stretch of bits after the other
+      const unsigned from = static_cast<unsigned>(__builtin_ctzll(absent));
+      const unsigned count = static_cast<unsigned>(__builtin_ctzll(~(absent >> from)));
+      sectors += move(line + from, count, 15, index, info, run);
+      absent &= absent + (uint64_t(1) << from);
+    }
+    return sectors;
+  }
+
+  /// Moves sectors of lines of one page; how many.
+  unsigned move(uint64_t line, unsigned count, unsigned sectors, size_t index, const InstInfo &info, MovesOf &run) {
+    run.add(line, count, sectors);
     if (recording)
-      noteReuse(line, kBits[sectors] * kSectorBytes, static_cast<uint32_t>(index), info.load);
-    return kBits[sectors];
+      for (unsigned k = 0; k < count; ++k)
+        noteReuse(line + k, kBits[sectors] * kSectorBytes, static_cast<uint32_t>(index), info.load);
+    return count * kBits[sectors];
   }
   /// How much the work-group moved since it touched this line. Here waves run one after the other for long
   /// turns, there side by side: what a wave has moved, times the number of waves, is the time of both.
-  void noteReuse(uint64_t line, unsigned bytes, uint32_t index, bool load) {
+  [[gnu::noinline]] void noteReuse(uint64_t line, unsigned bytes, uint32_t index, bool load) {
     uint64_t &moved = movedBytes[running];
     auto [it, fresh] = touched.emplace(line, moved);
     uint64_t distance = (moved - std::min(moved, it->second)) * waves;
@@ -302,7 +321,7 @@ private:
           unsigned from = line == begin / kLineBytes ? unsigned(begin % kLineBytes / kSectorBytes) : 0;
           unsigned to = line == last / kLineBytes ? unsigned(last % kLineBytes / kSectorBytes) : 3;
           ++c.lines;
-          l2 += move(line, (2u << to) - (1u << from), index, info, run);
+          l2 += move(line, 1, (2u << to) - (1u << from), index, info, run);
         }
       }
     }

@@ -52,29 +52,36 @@ public:
     return number * kPageLines + line % kPageLines;
   }
   void clear() {
-    count = 0;
+    count = used = 0;
     ++round;
     last = ~uint64_t(0);
   }
 
 private:
-  /// One of an open hash table, used if it is of this round: each work-group starts one.
+  static constexpr unsigned kTogether = 8;
+  /// Neighbouring pages, which are mostly met together. One of an open hash table, used if it is of this round: each
+  /// work-group starts one.
   struct Slot {
-    uint64_t page;
-    uint32_t number, round = 0; // both below 2^32: so many pages are 16 TiB, so many rounds never end
+    uint64_t pages; ///< the first of them, over kTogether
+    uint32_t round; // below 2^32, as the number of pages: so many rounds never end, so many pages are 16 TiB
+    uint32_t numbers[kTogether]; ///< plus 1; 0: it was not met
   };
   uint64_t numberOf(uint64_t page) {
-    if (2 * size_t(count) >= slots.size())
+    if (2 * used >= slots.size())
       grow();
-    Slot &s = find(page);
-    if (s.round != round)
-      s = {page, count++, round};
-    return s.number;
+    Slot &s = find(page / kTogether);
+    if (s.round != round) {
+      s = {page / kTogether, round, {}};
+      ++used;
+    }
+    uint32_t &n = s.numbers[page % kTogether];
+    if (!n)
+      n = ++count;
+    return n - 1;
   }
-  Slot &find(uint64_t page) {
-    // Eight neighbouring pages have neighbouring slots: mostly one is met after the other.
-    size_t at = ((page / 8 * 0x9e3779b97f4a7c15ull >> 32) * 8 + page % 8) & (slots.size() - 1);
-    while (slots[at].round == round && slots[at].page != page)
+  Slot &find(uint64_t pages) {
+    size_t at = (pages * 0x9e3779b97f4a7c15ull >> 32) & (slots.size() - 1);
+    while (slots[at].round == round && slots[at].pages != pages)
       at = (at + 1) & (slots.size() - 1);
     return slots[at];
   }
@@ -83,10 +90,11 @@ private:
     before.swap(slots);
     for (const Slot &s : before)
       if (s.round == round)
-        find(s.page) = s;
+        find(s.pages) = s;
   }
 
   std::vector<Slot> slots; ///< a power of two of them, at most half of them used
+  size_t used = 0;         ///< of this round
   uint32_t round = 1, count = 0;
   uint64_t last = ~uint64_t(0), number = 0;
 };

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..backends import BaseBackend
+from .environment import KeyEnvironment
 from .key import Identity, Reach, digest_of, stable_digest
 from .signature import Parameters, is_type_param_annotation
 
@@ -115,7 +116,7 @@ class Call:
     reached: Reach
     live: Identity
     lines: bool
-    environment: tuple[Any, ...]
+    environment: KeyEnvironment
     guards: list[Any]
 
     @property
@@ -132,7 +133,7 @@ class Call:
         """The full key on disk."""
         return self._digest(toolchain, self.environment, self.identity)
 
-    def portable_digest(self, packages: tuple[str, ...], environment: tuple[Any, ...]) -> str:
+    def portable_digest(self, packages: tuple[str, ...], environment: KeyEnvironment) -> str:
         """The full key with names for code of these packages, in an environment. NotPortable if there is none."""
         return self._digest("prebuilt", environment, self.reached.portable(packages))
 
@@ -143,8 +144,7 @@ class Call:
     def front_key(self) -> tuple[Any, ...]:
         """The key of the traced and lowered module: code generation options do not matter to it."""
         hints = {k: v for k, v in self.hints.items() if k not in BACKEND_HINTS}
-        # The first variable is the optimisation level.
-        return (self.environment[1:], self.backend.target, _hints_signature(hints), self.reached, self.signature)
+        return (self.environment.front, self.backend.target, _hints_signature(hints), self.reached, self.signature)
 
     def runtime(self) -> list[tuple[str, Any, Any]]:
         """(name, argument, annotation) of the parameters that are passed at run time."""

@@ -11,18 +11,20 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from flydsl.runtime import requested_checks
 from flydsl.utils import env
 
 from .snapshot import is_library
 
-__all__ = ["KEY_VARIABLES", "environment_guards", "key_environment", "recorded_reads"]
+__all__ = ["KEY_VARIABLES", "KeyEnvironment", "environment_guards", "key_environment", "recorded_reads"]
 
+#: Variables that only code generation reads: a change of them reuses the traced and lowered module.
+_CODE_GENERATION_VARIABLES = ("FLYDSL_COMPILE_OPT_LEVEL",)
 #: Variables whose value belongs to every key.
 KEY_VARIABLES = (
-    "FLYDSL_COMPILE_OPT_LEVEL", "FLYDSL_COMPILE_BACKEND", "FLYDSL_COMPILE_LLVM_DIR", "FLYDSL_EXTRA_SOURCE_DIRS",
+    *_CODE_GENERATION_VARIABLES, "FLYDSL_COMPILE_BACKEND", "FLYDSL_COMPILE_LLVM_DIR", "FLYDSL_EXTRA_SOURCE_DIRS",
     "FLYDSL_KTRACE_ENABLE", "FLYDSL_KTRACE_BLOCKS", "FLYDSL_KTRACE_BUFFER_BYTES",
 )
 # Variables that decide what a call does without being part of the key.
@@ -33,18 +35,25 @@ _CALL_VARIABLES = ("COMPILE_ONLY", "ARCH", "FLYDSL_GPU_ARCH", "HSA_OVERRIDE_GFX_
 ALL = "*"
 
 
-def key_environment(arch: str, reads: frozenset[str] | set[str]) -> tuple[Any, ...]:
+class KeyEnvironment(NamedTuple):
+    """Values of the variables that belong to a key, by the stage that reads them."""
+
+    code_generation: tuple[str, ...]
+    front: tuple[Any, ...]
+
+
+def key_environment(arch: str, reads: frozenset[str] | set[str]) -> KeyEnvironment:
     """Values of the variables that belong to the key of a function whose traced code has read ``reads``."""
     get = os.environ.get
-    values: list[Any] = [get(v, "") for v in KEY_VARIABLES]
+    code_generation = tuple(get(v, "") for v in _CODE_GENERATION_VARIABLES)
+    values: list[Any] = [get(v, "") for v in KEY_VARIABLES if v not in _CODE_GENERATION_VARIABLES]
     values.append(env.debug.enable_debug_info)  # what it comes to, which depends on the device
     if env.extents_checked():
         values.append("extents")
     if arch.startswith("gfx1250"):
         values.append(get("LLVM_GFX1250_ANY_XNACK_CODEGEN", ""))
-    if ALL in reads:
-        return (*values, tuple(sorted(os.environ.items())))
-    return (*values, tuple((name, get(name)) for name in sorted(reads)))
+    read = sorted(os.environ.items()) if ALL in reads else ((name, get(name)) for name in sorted(reads))
+    return KeyEnvironment(code_generation, (*values, tuple(read)))
 
 
 def environment_guards(reads: frozenset[str] | set[str]) -> list[tuple[Any, ...]]:

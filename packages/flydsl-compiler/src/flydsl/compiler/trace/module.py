@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from flydsl.tracing.context import CompilationContext, create_gpu_module, effective_fastmath_hint
 from flydsl.tracing.diagnostics import dsl_ir_diagnostics, locating_errors
+from flydsl.tracing.kept import keeping_body
 from flydsl.tracing.protocol import construct_from_ir_values, get_ir_types
 from flydsl.utils import env
 
@@ -17,6 +21,20 @@ from .lds_budget import check as check_lds
 
 def _is_stream_argument(argument: Any, annotation: Any) -> bool:
     return is_stream(annotation) or is_stream(type(argument))
+
+
+@contextmanager
+def _collecting_later() -> Iterator[None]:
+    """Without the cyclic garbage collector: a trace makes many objects, nearly all of which stay, and each of the
+    collections that these start would walk all that the process has imported. Of traces that overlap, the first to end
+    lets it run again."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 def trace(
@@ -31,6 +49,7 @@ def trace(
         context with the external bitcode and the module initialisers that the trace asked for.
     """
     from flydsl._mlir import ir
+    from flydsl.expr._emit import fastmath_string
     from flydsl.tracing.ambient import tracing_context
 
     code = function.__code__
@@ -61,8 +80,11 @@ def trace(
             context.stream_arg = values[-1]
         bound, start = dict(arguments), 0
         fastmath, depth = effective_fastmath_hint(hints), env.debug.max_loc_depth
+        if fastmath is not None:
+            fastmath_string(fastmath)  # unknown flags are told before the trace, whether a float op needs them or not
         with ir.InsertionPoint(block), CompilationContext.compile_hints(hints):
             with (
+                keeping_body(module),
                 tracing_context(function, fastmath=fastmath, arch=target.arch, max_loc_depth=depth),
                 dsl_ir_diagnostics("invalid IR"),
             ):
@@ -72,7 +94,7 @@ def trace(
                     )
                     start += len(ts)
                 positional, keywords = parameters.unpack(bound)
-                with locating_errors():
+                with locating_errors(), _collecting_later():
                     function(*positional, **keywords)
                 ir.Operation.create("func.return")
         check_lds(module, target.arch)

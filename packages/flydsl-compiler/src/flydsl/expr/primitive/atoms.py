@@ -230,9 +230,13 @@ def _check_capacity(atom: Any, *operands: Tensor) -> None:
     for tensor in operands:
         if tensor.is_coord_tensor or str(address_space_of(tensor.type)) != str(fly.AddressSpace.Register):
             continue
-        bits = _mode0_size(tensor.type.layout) * _emit.bit_width(tensor.type.element_type)
+        width = _emit.bit_width(tensor.type.element_type)
+        # A boolean counts as what the atom takes for a value: the byte in memory, or one bit.
+        value = atom.type.val_bits if width == 1 else width
+        bits = _mode0_size(tensor.type.layout) * value
         if bits < int(found.group(1)):
-            raise ValueError(f"the atom moves {found.group(1)} bits, but mode 0 of {tensor} holds only {bits}")
+            hint = "; make_copy_atom(op, 8) counts a boolean as the byte that it takes in memory" if value == 1 else ""
+            raise ValueError(f"the atom moves {found.group(1)} bits, but mode 0 of {tensor} holds only {bits}{hint}")
 
 
 @dsl_loc_tracing

@@ -36,8 +36,7 @@ def _print_operand(arg: Any) -> ir.Value:
     cls = getattr(arg, "dtype", None)
     if isinstance(cls, NumericMeta) and cls.signed is False and isinstance(arg, (Numeric, Vector)):
         # The IR prints signed numbers: unsigned ones get a place more.
-        limit = 16 if isinstance(arg, Vector) else 32
-        if cls.width <= limit:
+        if cls.width <= 32:
             return arg.to(Int32 if cls.width < 32 else Int64).ir_value()
     if isinstance(arg, ir.Value):
         return arg

@@ -87,13 +87,22 @@ def atomic_value_type(op: AtomicOp, cls: Any) -> ir.Type:
 def UniversalAtomic(op: Any, cls: Any, syncscope: str = SyncScope.System) -> ir.Type:  # noqa: N802
     """Atomic read-modify-write from registers to memory; the old value is not returned.
 
-    And, Or, Inc and Dec take integers only (ValueError); Max and Min of an unsigned class compare without sign.
+    Integers have 8, 16, 32 or 64 bits; Add, Max and Min take f16, bf16, f32 and f64, too. Max and Min of an unsigned
+    class compare without sign.
+
+    Raises:
+        ValueError: another type.
     """
     op = AtomicOp(int(op))
     ty = atomic_value_type(op, cls)
-    integer_only = (AtomicOp.And, AtomicOp.Or, AtomicOp.Inc, AtomicOp.Dec)
-    if op in integer_only and not isinstance(ty, ir.IntegerType):
+    integer_only = op in (AtomicOp.And, AtomicOp.Or, AtomicOp.Inc, AtomicOp.Dec)
+    if isinstance(ty, ir.IntegerType):
+        if ty.width not in (8, 16, 32, 64):
+            raise ValueError(f"atomic {op.name} needs an integer type of 8, 16, 32 or 64 bits, got {cls}")
+    elif integer_only:
         raise ValueError(f"atomic {op.name} needs an integer type, got {ty}")
+    elif not isinstance(ty, (ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type)):
+        raise ValueError(f"atomic {op.name} needs an integer type, f16, bf16, f32 or f64, got {ty}")
     return CopyOpUniversalAtomicType.get(int(op), ty, syncscope)
 
 

@@ -170,7 +170,8 @@ def WMMAScale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, ele
     The atom's layouts of A and B are the published ones: half ``h`` of a wave holds ``k = 8 h + v % 8 + 16 (v / 8)``.
     The instruction takes 8-bit values in runs of 16 (``k = 16 h + v % 16 + 32 (v / 16)``), those of 4 and 6 bits in
     runs of 32. With equal widths and no scales that only reorders the sum (and two 8-bit operands may have scales of
-    32); otherwise load the runs by hand.
+    32); otherwise load the runs by hand. The layouts of 32x16x128 are those of no instruction: its fragments are
+    arranged by hand, for `mma_atom_call`.
     """
     a = mlir_type(elem_ty_a)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)

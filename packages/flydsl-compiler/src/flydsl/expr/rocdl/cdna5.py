@@ -1,4 +1,4 @@
-"""gfx1250: tensor data mover copies. Unstable.
+"""gfx1250: tensor data mover copies and transposing LDS reads. Unstable.
 
 A TDM copy moves a whole tile between global memory and LDS; every wave of the workgroup executes it and moves
 its share. It is asynchronous: wait with `s_wait_tensorcnt`.
@@ -19,8 +19,20 @@ from ..values.layout import Tile, static_layout
 from .atoms import WMMAScale
 from .utils import require_arch
 
-__all__ = ["TDM", "TensorLoad", "TensorStore", "make_tdm_atom", "make_tiled_tdm_atom", "tdm_partition", "WMMAScale"]
+__all__ = [
+    "LDSReadTrans", "TDM", "TensorLoad", "TensorStore", "make_tdm_atom", "make_tiled_tdm_atom", "tdm_partition",
+    "WMMAScale",
+]
 # ruff: noqa: N802 - op descriptors are spelled like types
+
+
+def LDSReadTrans(trans_granularity: int, bit_size: int) -> ir.Type:
+    """Transposing LDS read: granularity and bits of (16, 128), in groups of 8 lanes, or (8, 64), in groups of 16."""
+    if (trans_granularity, bit_size) not in ((16, 128), (8, 64)):
+        raise ValueError(f"LDSReadTrans has no form ({trans_granularity}, {bit_size}) on gfx1250, it has (16, 128) and "
+                         "(8, 64)")
+    require_arch("LDSReadTrans", "gfx1250")
+    return fly_rocdl.CopyOpGFX1250LdsReadTransposeType.get(trans_granularity, bit_size)
 
 
 def TDM(rank: int, num_warps: int, pad_interval: int = 0, pad_amount: int = 0, cache_modifier: int = 0,

@@ -22,7 +22,7 @@ _STATE_FIELDS = {
     "gfx1250.tdm": _TDM_FIELDS,
 }
 _STATELESS = ("universal_", "cdna3.mfma", "gfx11.wmma", "gfx120x.wmma", "gfx1250.wmma", "cdna4.lds_read_trans",
-              "cdna4.global_load_async_lds")
+              "cdna4.global_load_async_lds", "gfx1250.lds_read_trans")
 
 
 def check_state_field(atom_type: Any, field: str) -> None:
@@ -184,7 +184,7 @@ class TiledMma(FlyValue):
     def set_value(self, field: Any, value: Any = None) -> TiledMma:
         """A tiled MMA whose atom has a state field (or every field of a dict) set; this one is unchanged."""
         atom = fly.get_mma_atom(self).set_value(field, value)
-        return fly.make_tiled_mma(atom, self.atom_layout, self.permutation_mnk)
+        return fly.make_tiled_mma(atom, self.atom_layout, permutation=self.permutation_mnk)
 
     def get_slice(self, thr: Any) -> Any:
         """The part of thread `thr`: a `ThrMma`."""

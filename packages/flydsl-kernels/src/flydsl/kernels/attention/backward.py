@@ -220,8 +220,7 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
 
         def sums_from(number, columns, stage):
             """Products of a tile across its rows, added to a sum."""
-            return tile_product(second, sums[number], (columns, BN), across, tiles[number].across(stage), tid,
-                                config.copy_across)
+            return tile_product(second, sums[number], (columns, BN), across, tiles[number].across(stage), tid)
 
         moves = PassingTiles([*tiles, *statistics], sources, config.direct)
         if begin < end:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from ..host.dtypes import FLOATS
 from ..parts.index import mod
 from ..target import Target
 from .operand import CHUNK
-from .tiles import Tile, copy_blocks, tiles_of
+from .tiles import Tile, tiles_of
 
 __all__ = [
     "ARCHS", "CHUNK", "LARGEST", "STATISTICS", "STEP", "AttentionConfig", "BackwardConfig", "ForwardConfig", "Matrix",
@@ -200,13 +199,10 @@ class AttentionConfig(KernelConfig):
         """Copy atom of operand A of the second product."""
         if self.target.transposing_reads == 8:
             return fx.make_copy_atom(fx.rocdl.cdna4.LDSReadTrans(16, 64), self.element)
+        if self.target.transposing_reads == 16:
+            return fx.make_copy_atom(fx.rocdl.cdna5.LDSReadTrans(16, 128), self.element)
         return fx.make_copy_atom(fx.UniversalCopy64b() if self.target.wave == 64 else fx.UniversalCopy128b(),
                                  self.element)
-
-    @property
-    def copy_across(self) -> Callable[..., Any]:
-        """``copy(atom, source, target)`` of a part of it."""
-        return copy_blocks if self.target.transposing_reads == 16 else fx.copy
 
 
 @dataclass(frozen=True, kw_only=True)

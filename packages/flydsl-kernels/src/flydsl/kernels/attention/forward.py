@@ -118,7 +118,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
 
         def sums_from(stage):
             """Products of the weights and the values in a stage."""
-            return tile_product(second, sums, v, read_v, v_tile.across(stage), tid, config.copy_across)
+            return tile_product(second, sums, v, read_v, v_tile.across(stage), tid)
 
         def sources(step):
             """Values of a step and, beside them, the keys of the next one: those of the last tile twice."""

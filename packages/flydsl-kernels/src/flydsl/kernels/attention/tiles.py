@@ -18,7 +18,7 @@ from .operand import CHUNK, DenseRows, Rows
 
 __all__ = [
     "LineTile", "PassingStatistic", "PassingTile", "PassingTiles", "RowTile", "Tile", "TurnedTile",
-    "converted", "copy_blocks", "tiles_of",
+    "converted", "tiles_of",
 ]
 
 BLOCK = 4  # rows and columns of what a thread turns
@@ -104,12 +104,8 @@ class RowTile:
         return row
 
     def view(self, start: Any, turned: bool = False) -> Any:
-        """The tile in an LDS array; `turned`: as (columns, rows), each of its `blocks` as it lies: what is 8 rows of
-        a column there are 8 columns of a row, of which a lane reads one."""
+        """The tile in an LDS array; `turned`: as (columns, rows)."""
         sizes, places = self.order
-        if turned and self.blocks:
-            return fx.make_view(start, fx.make_layout(((CHUNK, self.columns // CHUNK), (CHUNK, self.rows // CHUNK)),
-                                             ((self.pitch, CHUNK), (1, CHUNK * self.pitch))))
         shape, stride = (sizes, self.columns), (tuple(place * self.pitch for place in places), 1)
         layout = fx.make_layout(shape[::-1], stride[::-1]) if turned else fx.make_layout(shape, stride)
         bits, base, shift = self.swizzle
@@ -455,13 +451,6 @@ class PassingTiles:
     def _copy(self, step: Any, stage: int, piece: int) -> None:
         which, number = self._numbered[piece]
         self.tiles[which].copy(*self.sources(step)[which], stage, number)
-
-
-def copy_blocks(atom: Any, source: Any, target: Any) -> None:
-    """``fx.copy`` of a lane's chunks of turned `RowTile.blocks`: eight lanes read a block together and turn it."""
-    for i in range(int(fx.size(fx.get_shape(source)).unpack()) // CHUNK):
-        value = fx.rocdl.ds_load_tr16_b128(fx.T.i16x8, fx.get_iter(source[None, i]).llvm_ptr)
-        target[None, i].store(fx.Vector(value, (CHUNK,), fx.Int16).bitcast(target.element_type))
 
 
 def converted(values: Any, element: Any, target: Target) -> Any:

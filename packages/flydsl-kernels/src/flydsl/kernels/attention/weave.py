@@ -34,15 +34,13 @@ class TileProduct:
     Args:
         mma: tiled product; `sums`, `a`, `b`: fragments.
         read: copy atom; `source`, `target`: partitions of the tile in LDS and of `a` for it.
-        copy: ``copy(read, source, target)`` of a part.
         begun: reads from LDS that have been started.
     """
 
-    def __init__(self, mma: Any, sums: Any, a: Any, read: Any, source: Any, target: Any,
-                 copy: Callable[..., Any] = fx.copy, begun: int = 0) -> None:
+    def __init__(self, mma: Any, sums: Any, a: Any, read: Any, source: Any, target: Any, begun: int = 0) -> None:
         self._mma, self._sums, self._a = mma, sums, a
         self._rows, self._depth, self._copies = count_of(a, 1), count_of(a, 2), count_of(target, 2)
-        self._reads = [partial(copy, read, source[None, m, k], target[None, m, k])
+        self._reads = [partial(fx.copy, read, source[None, m, k], target[None, m, k])
                        for k in range(self._copies) for m in range(self._rows)]
         self._read = begun
 
@@ -62,14 +60,13 @@ class TileProduct:
                         fx.gemm, self._mma, part, part_of(self._a, m, k), part_of(b, n, k), part)
 
 
-def tile_product(mma: Any, sums: Any, a: Any, read: Any, tile: Any, thread: Any,
-                 how: Callable[..., Any] = fx.copy, begun: int = 0) -> TileProduct:
+def tile_product(mma: Any, sums: Any, a: Any, read: Any, tile: Any, thread: Any, begun: int = 0) -> TileProduct:
     """``sums += tile b^T`` for a tile in LDS, read by a copy atom into fragment `a`, or into one of its own for a
     shape; `thread`: of the tiled product, `begun`: reads that have been started."""
     if isinstance(a, tuple):
         a = mma.get_slice(thread).make_fragment_A(a)
     copy = fx.make_tiled_copy_A(read, mma).get_slice(thread)
-    return TileProduct(mma, sums, a, read, copy.partition_S(tile), copy.retile(a), how, begun)
+    return TileProduct(mma, sums, a, read, copy.partition_S(tile), copy.retile(a), begun)
 
 
 def part_of(fragment: Any, row: int, column: int) -> Any:

@@ -84,12 +84,8 @@ class MlaConfig(DecodeConfig):
         return self.target.transposing_reads > 0
 
     def across(self) -> Any:
-        """A wave's columns of a stage as (columns, tokens), while tracing; on gfx1250 in blocks of 8 x 8 as they lie,
-        which the instruction turns."""
-        if self.target.matrix == "mfma":
-            return fx.make_layout((self.columns, self.keys), (1, self.pitch))
-        return fx.make_layout(((CHUNK, self.columns // CHUNK), (CHUNK, self.keys // CHUNK)),
-                              ((self.pitch, CHUNK), (1, CHUNK * self.pitch)))
+        """A wave's columns of a stage as (columns, tokens), while tracing."""
+        return fx.make_layout((self.columns, self.keys), (1, self.pitch))
 
     @property
     def direct(self) -> bool:

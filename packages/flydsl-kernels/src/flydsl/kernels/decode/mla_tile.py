@@ -140,7 +140,7 @@ class LatentTile:
         if not config.reads_across:
             return TurnedProduct(config, mma, sums, start, self.lane)
         return tile_product(mma, sums, (config.columns, config.keys), config.read_across(),
-                            fx.make_view(start, config.across()), self.lane, config.copy_across)
+                            fx.make_view(start, config.across()), self.lane)
 
 
 class Parked:

@@ -282,15 +282,17 @@ class StoredTile(RowTile):
         def read(tile: int, block: Any) -> Any:
             place = k * self.columns + self.element_of(k, start + tile * 16 + column)
             at = place + block * (groups * self.LANES * self.columns)
-            parts = []
-            for half in range(2):
-                register = fx.make_rmem_tensor(4, fx.Int16)
-                view = fx.make_view(halves + (at + half * (4 * self.columns)), fx.make_layout(4, 1))
-                fx.copy(atom, view, register)
-                parts.append(register.load())
-            return parts[0].shuffle(parts[1], list(range(8))).bitcast(fx.Int32)
+            first, second = (self.turned(atom, halves + (at + half * (4 * self.columns)), 4) for half in range(2))
+            return first.shuffle(second, list(range(8))).bitcast(fx.Int32)
 
         return read
+
+    @staticmethod
+    def turned(atom: Any, place: Any, count: int) -> Any:
+        """What a transposing read gives a lane that reads `count` elements at a place."""
+        register = fx.make_rmem_tensor(count, fx.Int16)
+        fx.copy(atom, fx.make_view(place, fx.make_layout(count, 1)), register)
+        return register.load()
 
 
 @dataclass(frozen=True)
@@ -313,12 +315,12 @@ class WideStoredTile(StoredTile):
     def reader(self, base: Any, start: Any, lane: Lane, groups: int) -> Reader:
         k, half, period = lane.group * self.LANES + mod(lane.row, self.LANES), div(lane.row, self.LANES), 4
         near = [base + self.at(k, div(start, self.LANES) + tile * 2 + half) for tile in range(period)]
+        atom = fx.make_copy_atom(fx.rocdl.cdna5.LDSReadTrans(16, 128), fx.Int16)
 
         def read(tile: int, block: Any) -> Any:
             far = (tile - tile % period) * (2 * WORDS) + block * (groups * self.LANES * self.row_words)
-            place = near[tile % period] + far
-            value = fx.rocdl.ds_load_tr16_b128(fx.T.i16x8, place.llvm_ptr)
-            return fx.Vector(value, (self.LANES,), fx.Int16).bitcast(fx.Int32)
+            place = fx.recast_iter(fx.Int16, near[tile % period] + far)
+            return self.turned(atom, place, self.LANES).bitcast(fx.Int32)
 
         return read
 
