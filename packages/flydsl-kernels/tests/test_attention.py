@@ -86,7 +86,7 @@ def test_head_dimensions(d, dv, dtype):
     compare(*operands(70, 75, d, dv, dtype=dtype), dtype, causal=True)
 
 
-@pytest.mark.parametrize("d", [128, 192, 256])
+@pytest.mark.parametrize("d", [64, 128, 192, 256])
 def test_head_dimensions_of_long_sequences(d):
     """Some architectures have another tile where rows are many."""
     compare(*operands(270, 70, d, dtype="bf16", heads=4, kv_heads=2), "bf16", causal=True)
@@ -117,7 +117,7 @@ def test_few_columns_of_long_sequences_that_pass_through_registers():
 
 
 @pytest.mark.skipif(target().arch != "gfx1250", reason="waves have several blocks of queries there")
-@pytest.mark.parametrize(("d", "dtype"), [(128, "bf16"), (96, "bf16"), (128, "fp8")])
+@pytest.mark.parametrize(("d", "dtype"), [(64, "bf16"), (128, "bf16"), (96, "bf16"), (128, "fp8")])
 def test_no_register_of_blocks_of_queries_spills(d, dtype):
     q, k, v = (x.to(array_dtype(target(), x, dtype)) for x in operands(400, 270, d, dtype="bf16"))
     assert not any(spills(op.ATTENTION_FWD, q, k, v, *(None,) * 11, -1, 0))

@@ -28,13 +28,14 @@ class Target:
         lds_bytes: LDS of a workgroup.
         compute_units: of the largest part, used to choose between kernels and for occupancy.
         matrix: ``"mfma"`` or ``"wmma"``.
-        half_k: k of the 16-bit matrix instruction that the kernels use.
+        half_k: k of the 16-bit matrix instruction with 16 rows and columns that the kernels use.
         fp8_name: fp8 flavour, or None.
         fp8_max: its largest finite value.
         mx: whether it has block-scaled matrix instructions and conversions.
         dma128: whether global memory can be copied to LDS 16 bytes a lane.
         xcds: number of accelerator dies that workgroups are dealt to in turn.
-        wave_registers: vector registers that a wave can have.
+        wave_registers: vector registers that a lane of a wave can have.
+        simd_registers: of a lane in all waves of a SIMD (gfx11: of the largest part).
         transposing_reads: bytes that a lane gets of an LDS read that transposes, or 0.
         fp8_together: fp8 that one instruction converts to 16-bit floats, or 0.
         repeats_operands: whether both halves of a wave hold the operands of its matrix instructions.
@@ -53,6 +54,7 @@ class Target:
     dma128: bool = False
     xcds: int = 1
     wave_registers: int = 256
+    simd_registers: int = 512
     transposing_reads: int = 0
     fp8_together: int = 0
     repeats_operands: bool = False
@@ -114,9 +116,9 @@ _TARGETS = (
     ("gfx950", Target("gfx950", 64, 163840, 256, "mfma", _FN, 448.0, 32, mx=True, dma128=True, xcds=8,
                       wave_registers=512, transposing_reads=8, fp8_together=2)),
     ("gfx1250", Target("gfx1250", 32, 327680, 256, "wmma", _FN, 448.0, 32, mx=True, wave_registers=1024,
-                       transposing_reads=16, fp8_together=8)),
-    ("gfx120", Target("gfx120", 32, 65536, 64, "wmma", _FN, 448.0, 16)),
-    ("gfx11", Target("gfx11", 32, 65536, 96, "wmma", None, 0.0, 16, repeats_operands=True)),
+                       simd_registers=1024, transposing_reads=16, fp8_together=8)),
+    ("gfx120", Target("gfx120", 32, 65536, 64, "wmma", _FN, 448.0, 16, simd_registers=1536)),
+    ("gfx11", Target("gfx11", 32, 65536, 96, "wmma", None, 0.0, 16, simd_registers=1536, repeats_operands=True)),
 )
 
 

@@ -1,8 +1,9 @@
 """Thread-value layouts of the copy instructions, as data.
 
 Every entry maps (thread, bit) to a position in bits; :meth:`CopyAtomInfo.atom` divides that by the width of the values.
-Most copies are contiguous in one thread.  The transposing LDS reads of gfx950 (CDNA4 ISA manual, ``DS_READ_B64_TR_B16``
-and its kin) exchange elements among 16 lanes, those of gfx1250 (``DS_LOAD_TR16_B128``, ``DS_LOAD_TR8_B64``) among 8 or 16.
+Most copies are contiguous in one thread.  The transposing LDS reads of gfx950 (CDNA4 ISA manual,
+``DS_READ_B64_TR_B16`` and its kin) exchange elements among 16 lanes, those of gfx1250 (``DS_LOAD_TR16_B128``,
+``DS_LOAD_TR8_B64``) among 8 or 16.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ import flydsl.expr as fx
 from ..parts.mathx import LOG2E, LOWEST, exp2
 from ..parts.memory import Buffer
 from ..target import Target, builder
-from .config import choose_backward
+from .config import RUN, choose_backward
 from .operand import DenseRows
 from .scores import lanes_of, packed, place, total_of
 from .sequence import Sequence, Sizes, head_matrix, held_rows, logits_of, store_head
@@ -29,8 +29,6 @@ from .tiles import PassingStatistic, PassingTile, PassingTiles
 from .weave import Work, count_of, do, part_of, tile_product, weave
 
 __all__ = ["build_attention_backward"]
-
-RUN = 4  # rows that follow each other in the accumulators of all architectures
 
 
 def _held(operand: Any, count: Any, block: Any, mma: Any, thread: Any, config: Any) -> Any:

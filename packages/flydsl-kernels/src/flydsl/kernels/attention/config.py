@@ -23,7 +23,6 @@ __all__ = [
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
 LARGEST = 256  # head dimension
 STEP = 32  # of head dimensions that kernels have; others are padded
-HALF = 512  # registers of a lane of gfx1250 where two waves share a SIMD
 STATISTICS = 2  # of a row of queries that gradients of keys take
 RUN = 4  # rows that follow each other in an accumulator
 
@@ -37,25 +36,14 @@ class Matrix:
     Attributes:
         m: rows of queries, and keys or columns of V, that one takes.
         k: depth.
-        turned: V is read from LDS across its rows (gfx950, gfx1250); elsewhere it is turned on its way to LDS.
     """
 
     m: int
     k: int
-    turned: bool = False
 
     def run(self, lanes: int) -> int:
         """Elements along its depth that follow each other in an operand of one of so many lanes."""
         return min(CHUNK, self.m * self.k // lanes)
-
-
-_MATRIX = {
-    "gfx90a": Matrix(32, 8),
-    "gfx942": Matrix(32, 8),
-    "gfx950": Matrix(32, 16, turned=True),
-    "gfx120": Matrix(16, 16),
-    "gfx1250": Matrix(16, 32, turned=True),
-}
 
 
 def supported(target: Target, where: str) -> None:
@@ -64,8 +52,9 @@ def supported(target: Target, where: str) -> None:
 
 
 def matrix_of(target: Target) -> Matrix:
-    """The instruction of an architecture."""
-    return _MATRIX[target.arch]
+    """The instruction of an architecture: that of most rows."""
+    m = 32 if target.matrix == "mfma" else 16
+    return Matrix(m, target.half_k * 16 // m)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +126,11 @@ class AttentionConfig(KernelConfig):
     def converts(self) -> bool:
         """Whether an instruction rounds two numbers to the type of the products."""
         return self.dtype == "f16" or self.target.mx
+
+    @property
+    def rolled(self) -> bool:
+        """Whether the loop has one tile a turn."""
+        return False
 
     @property
     def values(self) -> int:
@@ -254,13 +248,19 @@ class ForwardConfig(AttentionConfig):
     def kept(self) -> int:
         """Tiles of them that are not overwritten yet when the next one is read: a wave passes the first half of the
         turn half a step before the second, and reads of LDS go on across it."""
-        return int(self.splits_turn and self.alone and self.direct is not None)
+        return int(self.rolled and self.direct is not None)
 
     @property
     def alone(self) -> bool:
-        """Whether what a wave holds (sums, scores twice, queries) leaves no room on its SIMD for another wave. Its loop
-        has one tile a turn: it is large as it is."""
-        return self.blocks * self.matrix.m * (self.dv + 2 * self.keys + self.d // 2) // self.target.wave > HALF
+        """Whether what a wave holds (sums, scores twice, queries) leaves no room on its SIMD for another wave."""
+        held = self.blocks * self.matrix.m * (self.dv + 2 * self.keys + self.d // 2) // self.target.wave
+        return held > self.target.simd_registers // 2
+
+    @property
+    def rolled(self) -> bool:
+        """The loop is large as it is, or would be with the stages that tensor moves of few columns take to come in
+        time."""
+        return self.alone or self.splits_turn and self.direct is not None
 
     @property
     def splits_turn(self) -> bool:
@@ -374,7 +374,7 @@ def choose_backward(target: Target, short: bool = False, **options: Any) -> Back
         short: of `is_short`.
     """
     d, by_keys = max(options["d"], options["dv"]), options["by_keys"]  # sums of keys are twice as many
-    small = target.wave == 32 or d > (64 if by_keys else 128) or not matrix_of(target).turned
+    small = target.wave == 32 or d > (64 if by_keys else 128) or not target.transposing_reads
     tile = dict(keys=32 if small else 64, waves=4)
     if target.arch == "gfx120":
         # Many waves load and turn each passing tile once. With 32 keys of more columns it has no room in LDS.
@@ -405,11 +405,12 @@ def choose(target: Target, short: bool = False, **options: Any) -> ForwardConfig
         short: of `is_short`.
     """
     d = max(options["d"], options["dv"])
-    few = 16 if target.arch == "gfx120" and d > 160 else 32  # where sums take half of the registers
-    # Columns up to which there is room for 64 keys: fewer if they pass through registers.
+    # Columns up to which there is room for 64 keys: fewer if they pass through registers; and from which on for 16,
+    # where sums take half of the registers.
     staged = options.get("page") or options.get("stored") == "fp8"
     most = {"gfx950": 64 if staged else 128, "gfx942": 0, "gfx90a": 0}.get(target.arch, 64)
-    tile = dict(keys=64 if d <= most else few, waves=4 if target.wave == 64 else 8)
+    tile = dict(keys=64 if d <= most else 16 if target.arch == "gfx120" and d > 160 else 32,
+                waves=4 if target.wave == 64 else 8)
     if target.arch == "gfx1250" and d <= 128 and not short:
         # Each read of LDS, which would bind waves of one block, is for several. With 128 columns a wave has all
         # registers of its SIMD and, with so many keys, as many products a step; but it would wait for rows of pages.

@@ -33,13 +33,13 @@ __all__ = ["build_attention_forward"]
 
 
 @flyc.jit
-def _store_logs(Lse, found, places, here, head, row, share, shares, unit, sizes, config):  # noqa: N803
+def _store_logs(Lse, found, places, here, head, row, share, shares, sizes, config):  # noqa: N803
     """Logarithms of the denominators of this lane's rows; `found` are their bases and denominators."""
     for i in fx.range_constexpr(config.blocks):
         key, mine = place(places, i * (config.values // config.blocks))
         if (key == 0) & (row + mine < here.rows) & (fx.thread_idx.x < config.row_threads):
             base, total = found[i]
-            log = base * unit + fx.math.log2(total) * LN2
+            log = base + fx.math.log2(total) * LN2
             if fx.const_expr(config.split):
                 line, heads = here.dense(here.row, head, sizes.rows, sizes.heads, 1)
                 line = (line + (row + mine) * heads) * shares + share
@@ -87,7 +87,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
         k_rows = rows_of(K, sizes.k_batch, sizes.k_row, sizes.k_head, D)
         v_rows = rows_of(V, sizes.v_batch, sizes.v_row, sizes.v_head, DV)
         memory = fx.SharedAllocator()
-        k_tile, v_tile = [PassingTile(memory, element, config.target, tiles, config.stages, config.alone)
+        k_tile, v_tile = [PassingTile(memory, element, config.target, tiles, config.stages, config.rolled)
                           for tiles in config.tiles]
         read_k = fx.make_copy_atom(fx.UniversalCopy128b(), element)
         read_v = config.read_across()
@@ -129,7 +129,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
             if fx.const_expr(config.page):
                 PageNumbers(table, fx.Int32(0), fx.ceildiv(here.keys, config.page), tid,
                             config.threads).require(sizes.pages)
-            pipeline = fx.Pipeline(end - begin, config.stages, passing.producer(), rolled=config.alone,
+            pipeline = fx.Pipeline(end - begin, config.stages, passing.producer(), rolled=config.rolled,
                                    kept=config.kept)
             PassingTiles((k_tile,), sources, config.direct).bring(-1, config.stages - 1)
             pipeline.start()
@@ -163,7 +163,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
         store_head(o, result, second, tid, DV, block, BM, sums, 1.0)
 
         if fx.const_expr(Lse is not None):
-            _store_logs(Lse, found, places, here, head, row, share, shares, unit, sizes, config)
+            _store_logs(Lse, found, places, here, head, row, share, shares, sizes, config)
 
 
 @builder

@@ -6,16 +6,17 @@ Scores are transposed, (keys, rows): a lane has a column or several, so the maxi
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.indices import any_lane, rarely
-from ..parts.mathx import LOWEST, exp2, tanh
+from ..parts.mathx import LN2, LOWEST, exp2, tanh
 from .config import AttentionConfig
 from .weave import Work
 
@@ -159,7 +160,7 @@ class Softmax:
 
     Args:
         config: of it, the values of a lane that `begin` weighs; whether scores times the factor are exact enough to
-            subtract from (`plain`).
+            subtract from, and be bases (`plain`); whether the loop is `rolled`.
         scores: fragment of a tile (keys, rows).
         weights: fragment like it, of the probabilities.
         factor: scores times this are logarithms of base 2.
@@ -169,41 +170,49 @@ class Softmax:
 
     def __init__(self, config: AttentionConfig, scores: Any, weights: Any, factor: Any, start: Any = None,
                  once: Any = None) -> None:
-        self.scores, self.weights, self.factor, self.plain = scores, weights, factor, config.plain
-        self._blocks, self._converts = config.blocks, config.converts
+        self.config, self.scores, self.weights, self.factor = config, scores, weights, factor
+        # A loop of one tile a turn holds scores while those of the next tile are made: some instruction has to move
+        # them to other registers, between products and not behind the last one. Others than `plain` ones have moved.
+        self._blocks, self._moved = config.blocks, config.rolled and config.plain
         lanes, rows = fx.num_warp_threads(), config.matrix.m
         self._apart = [rows << i for i in range((lanes // rows).bit_length() - 1)]  # lanes that share a row
         self._count = config.values // config.blocks  # of a row
-        self._early, self._most = config.early, config.most
         self.base, self.total, self.sum = (fx.make_rmem_tensor(self._blocks, fx.Float32) for _ in range(3))
         counts = None if start is None else once & (start > -math.inf)
         for row in range(self._blocks):
-            self.base[row] = fx.Float32(LOWEST) if start is None else fx.max(start, LOWEST)
+            self.base[row] = fx.Float32(LOWEST) if start is None else fx.max(self._scaled(start), LOWEST)
             self.total[row] = fx.Float32(0.0) if counts is None else counts.select(fx.Float32(1.0), fx.Float32(0.0))
         self.held = fx.make_fragment_like(scores)
-        self._begun = fx.make_rmem_tensor(self._early // 2, fx.Int32)
-        self._part = fx.make_rmem_tensor(2 * self._blocks, fx.Float32)
+        self._begun = fx.make_rmem_tensor(config.early // 2, fx.Int32)
+        self._part = fx.make_rmem_tensor(2 * -(-config.early // self._count), fx.Float32)
         self._words: list[Any] = []
+        self._runs: list[Any] = []  # scores, so many `together`
         self._sums: list[list[Any]] = []
-        self._together = config.together
         self._few: Any = None  # whether no score of the tile exceeds the base by much
         self._factors: Any = None
 
-    def _weigh(self, first: int, end: int) -> list[Work]:
-        """Held scores become probabilities, some `together`: `_words` of two each, `_sums` of each row in two parts.
+    def _weigh(self, scores: Any, first: int, end: int, moved: bool = False) -> list[Work]:
+        """Some of the scores become probabilities, a run of them `together`: `_words` of two each, `_sums` of each row
+        in two parts.
 
-        The results of exponentials are used behind the next exponents, when they are there.
+        The results of exponentials are used behind the next exponents, when they are there. What is to be held
+        is `moved` here, with each run that is weighed another one.
         """
-        size = self._together
+        size = self.config.together
         slots = size // 2 + 1  # of a kind, for pairs, and what goes with them
 
+        def take() -> None:
+            values = lanes_of(scores)
+            self._runs = [_run(values, i, size) for i in range(0, values.numel, size)]
+            self._words, self._sums = [], [[] for _ in range(self._blocks)]
+
+        def move(i: int) -> None:
+            self._runs[i // size] = self._runs[i // size] * self.factor
+
         def exponents(i: int, values: list[Any]) -> None:
-            if i == first:
-                self._words, self._sums = [], [[] for _ in range(self._blocks)]
-            if i == first or i % self._count == 0:
-                self._shift = self._shift_of(i // self._count)
-            held = lanes_of(self.held)
-            found = self._exponents(held.shuffle(held, list(range(i, i + size))), self._shift)
+            run = self._runs[i // size]
+            with fx.fastmath("contract"):
+                found = self._exponents(run if self._moved else self._scaled(run), self.base[i // self._count])
             values += [found[j] for j in range(size)]
 
         def power(values: list[Any], j: int) -> None:
@@ -217,41 +226,38 @@ class Softmax:
             for pair in _pairs(values):  # Two sums take turns, so that none waits for the addition before.
                 sums[:] = [*sums, pair] if len(sums) < 2 else [sums[1], sums[0] + pair]
 
-        work: list[Work] = []
-        use: list[Work] = []
+        work, use = [Work(take, 0)], list[Work]()
         for i in range(first, end, size):
             values: list[Any] = []
-            work += [Work(partial(exponents, i, values), slots), *use]
-            work += [Work(partial(power, values, j), 4) for j in range(size)]
+            this, other = ([Work(partial(move, n), slots)] if moved else [] for n in (i, i + end))
+            powers = [Work(partial(power, values, j), 4) for j in range(size)]
+            work += [*this, Work(partial(exponents, i, values), slots), *use]
+            work += [*powers[: size // 2], *other, *powers[size // 2 :]]
             use = [Work(partial(round_, i, values), slots), Work(partial(add, i, values), slots)]
         return work + use
 
-    def _shift_of(self, row: int) -> Any:
-        """What is subtracted from the scores of a row: times the factor, where they are `plain`."""
-        base = self.base[row]
-        return fx.maxnumf(base * self.factor, fx.Float32(LOWEST)) if self.plain else base
+    def _scaled(self, scores: Any) -> Any:
+        """In the unit of bases."""
+        return scores * self.factor if self.config.plain else scores
 
-    def _exponents(self, values: Any, shift: Any) -> Any:
-        """Logarithms of base 2 of the probabilities."""
-        if self.plain:
-            with fx.fastmath("contract"):
-                return values * self.factor - shift
-        return (values - shift) * self.factor
+    def _exponents(self, values: Any, base: Any) -> Any:
+        """Logarithms of base 2, relative to a base in its unit."""
+        return values - base if self.config.plain else (values - base) * self.factor
 
     def _parts(self, before: Any = None) -> Any:
-        """Sums of each row, in two parts; with those `before`."""
+        """Sums of each row that is weighed, in two parts; with those `before` of the first rows."""
         parts = []
         for row, sums in enumerate(self._sums):
-            if before is not None:
+            if before is not None and 2 * row < before.numel:
                 sums = [before.shuffle(before, [2 * row, 2 * row + 1]), *sums]
-            parts.append(sum(sums[1:], sums[0]) if sums else [fx.Float32(0.0)] * 2)
+            parts += [sum(sums[1:], sums[0])] if sums else []
         return _made(fx.Vector.from_elements([part[i] for part in parts for i in range(2)], fx.Float32))
 
     def _packed(self, pair: Any, i: int) -> Any:
         """Probabilities i and i + 1 as weights, in one register."""
         if self._factors is not None:
             pair = pair * self._factors.shuffle(self._factors, [i, i + 1])
-        return packed(pair, self.weights.dtype, self._converts)
+        return packed(pair, self.weights.dtype, self.config.converts)
 
     def begin(self, factors: Any = None) -> list[Work]:
         """Hold the scores; the first of them become probabilities.
@@ -264,9 +270,10 @@ class Softmax:
         def keep() -> None:
             self._part.store(self._parts())
             self._begun.store(fx.Vector.from_elements([fx.rocdl.computed_here(w) for w in self._words], fx.Int32))
+            moved = [run[j] for run in self._runs for j in range(run.numel)] if self._moved else []
+            self.held.store(fx.Vector.from_elements(moved, fx.Float32) if moved else self.scores.load())
 
-        hold = Work(lambda: self.held.store(self.scores.load()), 0)
-        return [hold, *self._weigh(0, self._early), Work(keep)]
+        return [*self._weigh(self.scores, 0, self.config.early, self._moved), Work(keep)]
 
     def finish(self, sums: Any) -> list[Work]:
         """The other held scores become probabilities; `weights` then are those of the tile, which is added to the
@@ -285,7 +292,7 @@ class Softmax:
 
         def judge() -> None:
             # No sum is negative, so none is large if all together are not.
-            self._few = sum((self.sum[row] for row in range(1, self._blocks)), self.sum[0]) <= self._most
+            self._few = sum((self.sum[row] for row in range(1, self._blocks)), self.sum[0]) <= self.config.most
 
         def settle() -> None:
             _settle(self._few, sums, self.rebase)
@@ -293,7 +300,7 @@ class Softmax:
                 self.total[row] = self.total[row] + self.sum[row]
 
         # The branch comes before the last products, so that the matrix unit has work while it is decided.
-        return [*self._weigh(self._early, self._count * self._blocks), Work(collect, 2),
+        return [*self._weigh(self.held, self.config.early, self._count * self._blocks), Work(collect, 2),
                 Work(judge, 2 * self._blocks), Work(settle, self._blocks)]
 
     def rebase(self, sums: Any) -> None:
@@ -303,25 +310,23 @@ class Softmax:
             sums: what was summed before is scaled.
         """
         held, words, decays = lanes_of(self.held), [], []
+        held = held if self._moved else self._scaled(held)
         old = lanes_of(self.weights).bitcast(fx.Int32)
         for row in range(self._blocks):
             first = row * self._count
-            values = held.shuffle(held, list(range(first, first + self._count)))
+            values = _run(held, first, self._count)
             with fx.fastmath("nnan"):
-                large = self._of_row((self.sum[row] <= self._most).select(fx.Float32(0.0), fx.Float32(1.0))) > 0.0
-                largest = values[0]
-                for i in range(1, self._count):
-                    largest = fx.maxnumf(largest, values[i])
-                largest = self._of_row(largest)
+                large = self._of_row((self.sum[row] <= self.config.most).select(fx.Float32(0.0), fx.Float32(1.0))) > 0.0
+                largest = self._of_row(total_of(values, fx.maxnumf))
             before = self.base[row]
             base = large.select(fx.maxnumf(before, largest), before)
             self.base[row] = base
-            values = exp2(self._exponents(values, self._shift_of(row)))
+            values = exp2(self._exponents(values, base))
             pairs = [values.shuffle(values, [i, i + 1]) for i in range(0, self._count, 2)]
             words += [large.select(self._packed(pair, first + 2 * i), old[first // 2 + i])
                       for i, pair in enumerate(pairs)]
             self.sum[row] = large.select(total_of(values), self.sum[row])
-            decays.append(exp2((before - base) * self.factor))
+            decays.append(exp2(self._exponents(before, base)))
             self.total[row] = self.total[row] * decays[-1]
         self.weights.store(fx.Vector.from_elements(words, fx.Int32).bitcast(self.weights.dtype))
         sums.store(of_rows(sums, decays))
@@ -333,13 +338,13 @@ class Softmax:
         return value
 
     def result(self) -> list[tuple[Any, Any]]:
-        """Base and total of this lane's rows."""
+        """Base, as a natural logarithm, and total of this lane's rows."""
         found = []
         for row in range(self._blocks):
             total = self.total[row]
             for apart in self._apart:
                 total = total + fx.shuffle_xor(total, apart, fx.num_warp_threads())
-            found.append((self.base[row], total))
+            found.append((self.base[row] * LN2 if self.config.plain else self.base[row], total))
         return found
 
 
@@ -368,6 +373,11 @@ def packed(pair: Any, element: Any, converts: bool) -> Any:
     return fx.Int32((words[1] & 0xFFFF0000) | (words[0] >> 16))
 
 
+def _run(values: Any, first: int, count: int) -> Any:
+    """Consecutive ones of a vector."""
+    return values.shuffle(values, list(range(first, first + count)))
+
+
 def _pairs(values: list[Any]) -> list[Any]:
     """Two numbers each."""
     return [fx.Vector.from_elements(values[j : j + 2], fx.Float32) for j in range(0, len(values), 2)]
@@ -386,7 +396,7 @@ def lanes_of(fragment: Any) -> Any:
     return values.reshape(values.numel)
 
 
-def total_of(values: Any) -> Any:
+def total_of(values: Any, add: Callable[[Any, Any], Any] = operator.add) -> Any:
     """Of all elements; halves are added, which takes packed additions."""
     rest = []
     while values.numel > 1:
@@ -394,5 +404,5 @@ def total_of(values: Any) -> Any:
         if values.numel % 2:
             rest.append(values[values.numel - 1])
         low, high = (values.shuffle(values, list(range(i * half, (i + 1) * half))) for i in range(2))
-        values = low + high
-    return sum(rest, values[0])
+        values = add(low, high)
+    return reduce(add, rest, values[0])

@@ -7,7 +7,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..attention.config import CHUNK, HALF, matrix_of
+from ..attention.config import CHUNK
 from ..host.config import require
 from ..host.dense import Extent
 from ..host.dtypes import element_of
@@ -62,7 +62,8 @@ class MlaConfig(DecodeConfig):
     def alone(self) -> bool:
         """Whether what a wave holds (sums, queries, scores twice) leaves no room on its SIMD for another wave."""
         queries = self.columns + self.rotated_columns - self.parked
-        return self.wave_rows * (self.columns + queries // 2 + 2 * self.keys) // self.target.wave > HALF
+        held = self.wave_rows * (self.columns + queries // 2 + 2 * self.keys) // self.target.wave
+        return held > self.target.simd_registers // 2
 
     @property
     def hints(self) -> dict[str, Any]:
@@ -96,7 +97,7 @@ class MlaConfig(DecodeConfig):
     @property
     def reads_across(self) -> bool:
         """Whether values are read from LDS across their rows; else lanes turn them."""
-        return matrix_of(self.target).turned
+        return self.target.transposing_reads > 0
 
     def across(self) -> Any:
         """A wave's columns of a stage as (columns, tokens), while tracing."""
