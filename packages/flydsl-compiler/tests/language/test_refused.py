@@ -90,6 +90,11 @@ BODIES = {
     "infinity for integers": ("fx.make_rmem_tensor(2, fx.Int32).fill(float('inf'))", "it is no integer"),
     "too few lanes": ("v = fx.Float32x4(1.0, 2.0)\nY[t] = v[0]", "Float32x4: expected 4 elements, got 2"),
     "sum of a tensor": ("Y[t] = fx.sum(X)", "load a tensor first"),
+    "a key of a dictionary": ("Y[t] = {1: 2.0}[t]", "no entry for Int32.* choose on the device with fx.where"),
+    "in a set": ("Y[t] = 1.0 if t in {1, 2} else 2.0", "`in` looks up a set while tracing"),
+    "not in a dictionary": ("if t not in {1: 2}:\n    Y[t] = 1.0", "`in` looks up a dict while tracing"),
+    "in keys, behind a comparison": ("Y[t] = 1.0 if 0 <= t in {1: 2}.keys() else 2.0", "looks up a dict_keys"),
+    "in a tuple": ("Y[t] = 1.0 if t in (1, 2) else 2.0", "need a value known while tracing"),
 }
 
 

@@ -235,3 +235,12 @@ def test_integers_of_128_bits(run: Callable[..., np.ndarray], text: str) -> None
     out = run(body, x=np.array(words, np.uint64), y=np.zeros(2 * COUNT, np.uint64)).tolist()
     got = [low | high << 64 for low, high in zip(out[::2], out[1::2], strict=True)]
     assert got == [WIDE_OPERATIONS[text](x, y) % span for x, y in zip(a, b, strict=True)]
+
+
+@pytest.mark.parametrize("text", [
+    "X", "fx.get_iter(X)", "fx.make_layout((t, 4))", "fx.UniversalCopy32b()", "t", "X.shape",
+    "fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float32)", "fx.full(4, X[0], fx.Float32)",
+])
+def test_no_value_is_none(run: Callable[..., np.ndarray], text: str) -> None:
+    found = run(f"v = {text}\nY[t] = (3.0 if v == None else 1.0) + (1.0 if v != None else 5.0)")
+    assert set(found) == {2.0}

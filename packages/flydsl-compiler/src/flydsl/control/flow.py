@@ -11,7 +11,7 @@ import contextlib
 import inspect
 import operator
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Set
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,7 +35,8 @@ from .state import flatten as flatten_values
 
 _COMPARE = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
-    "is": operator.is_, "is not": operator.is_not, "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
+    "is": operator.is_, "is not": operator.is_not, "in": lambda a, b: dsl_in_(a, b),
+    "not in": lambda a, b: not dsl_in_(a, b),
 }
 
 
@@ -146,6 +147,14 @@ def dsl_min_max_(function: Any, *arguments: Any, **keywords: Any) -> Any:
         else:
             result = (value < result if function is builtins.min else value > result).select(value, result)
     return result
+
+
+def dsl_in_(value: Any, container: Any) -> bool:
+    """``value in container``. By its hash a run-time number would be in no set and no dictionary."""
+    if isinstance(container, (Set, Mapping)) and is_dynamic(value) and hasattr(type(value), "select"):
+        fail(f"`in` looks up a {type(container).__name__} while tracing, when the value is not known; compare with == "
+             "and combine with `or`")
+    return value in container
 
 
 def dsl_compare_chain_(first: Any, *rest: Any) -> Any:

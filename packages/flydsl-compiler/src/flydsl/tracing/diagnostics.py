@@ -254,6 +254,12 @@ def _misuse(error: BaseException) -> str:
         classes = [c for c in type(holder).__mro__ if c.__module__.startswith("flydsl.expr")]
         near = _near(name, {n for c in classes for n in vars(c)})
         return f"a {type(holder).__name__} has no attribute {name!r}{near}"
+    if isinstance(error, KeyError):
+        key = error.args[0] if error.args else None
+        if not type(key).__module__.startswith("flydsl.expr"):
+            return ""
+        return (f"no entry for {key!r}: a dictionary is looked up while tracing, when the value is not known; "
+                "look up what is (fx.Constexpr), or choose on the device with fx.where")
     if not isinstance(error, (TypeError, IndexError)):
         return ""
     return next((f"{error}: {instead}" for said, instead in _INSTEAD if re.search(said, str(error))), "")

@@ -31,6 +31,9 @@ class FlyValue(ir.Value):
         classes = [cls for cls in type(self).__mro__ if cls.__module__.startswith("flydsl.expr")]
         return sorted({name for cls in classes for name in vars(cls)})
 
+    def __eq__(self, other: object) -> bool:
+        return other is not None and ir.Value.__eq__(self, other)  # which takes anything but None
+
     def __hash__(self) -> int:
         return ir.Value.__hash__(self)
 
