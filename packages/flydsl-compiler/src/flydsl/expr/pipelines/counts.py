@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from flydsl._mlir import ir
-from flydsl.tracing.ir_walk import in_block
 
 from ..values.plain import plain
 
@@ -32,11 +31,12 @@ _ATOM_NAME = re.compile(r"!fly_rocdl\.([\w.]+)")
 def started(emit: Callable[[], Any]) -> dict[str, int]:
     """Run `emit` and count by counter the copies to LDS that it traces. Loads into registers are none of them: the
     compiler may move or drop those."""
-    block = ir.InsertionPoint.current.block
-    before = len(in_block(block))
+    operations = ir.InsertionPoint.current.block.operations
+    before = len(operations)
     emit()
     counts: dict[str, int] = {}
-    for op in in_block(block)[before:]:
+    for i in range(before, len(operations)):  # not all of a block, which grows by a piece each time
+        op = operations[i].operation
         counter = _counter(op)
         if counter is not None:
             counts[counter] = counts.get(counter, 0) + _calls(op)
