@@ -283,6 +283,12 @@ class ForwardConfig(AttentionConfig):
         return self.waves // self.sharing * self.wave_rows
 
     @property
+    def copies_base(self) -> bool:
+        """Whether exponents take a copy of a row's base: of gfx942, the base that is carried around the loop would be
+        copied by the compiler at its end (81 % of the loop busy instead of 85)."""
+        return self.target.matrix == "mfma" and not self.target.transposing_reads
+
+    @property
     def plain(self) -> bool:
         """Scores are products times the scale, so that both are one multiply-add."""
         return self.positive and not (self.softcap or self.alibi or self.bias)

@@ -212,7 +212,10 @@ class Softmax:
         def exponents(i: int, values: list[Any]) -> None:
             run = self._runs[i // size]
             with fx.fastmath("contract"):
-                found = self._exponents(run if self._moved else self._scaled(run), self.base[i // self._count])
+                base = self.base[i // self._count]
+                if self.config.copies_base:
+                    base = fx.maxnumf(base, fx.Float32(LOWEST))  # none is lower
+                found = self._exponents(run if self._moved else self._scaled(run), base)
             values += [found[j] for j in range(size)]
 
         def power(values: list[Any], j: int) -> None:
