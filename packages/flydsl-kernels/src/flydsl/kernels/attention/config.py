@@ -284,8 +284,8 @@ class ForwardConfig(AttentionConfig):
 
     @property
     def copies_base(self) -> bool:
-        """Whether exponents take a copy of a row's base: of gfx942, the base that is carried around the loop would be
-        copied by the compiler at its end (81 % of the loop busy instead of 85)."""
+        """Whether exponents take a copy of a row's base, not what the loop carries: 85 % of gfx942's loop of 128 columns
+        are busy then instead of 81; others lose a point."""
         return self.target.matrix == "mfma" and not self.target.transposing_reads
 
     @property
