@@ -195,6 +195,12 @@ class AttentionConfig(KernelConfig):
                                  modes=(1, 0), thread_values=self.tiled_mma(False, 1).thread_values(
                                      "C", (self.keys, self.wave_rows)))
 
+    @property
+    def copies_base(self) -> bool:
+        """Whether exponents take a copy of a row's base, not what the loop carries: gfx942's loop of 128 columns is busy
+        for 85 % then instead of 81, others lose a point."""
+        return self.target.matrix == "mfma" and not self.target.transposing_reads
+
     def read_across(self) -> Any:
         """Copy atom of operand A of the second product."""
         if self.target.transposing_reads == 8:
@@ -281,12 +287,6 @@ class ForwardConfig(AttentionConfig):
     def rows(self) -> int:
         """Queries of a workgroup."""
         return self.waves // self.sharing * self.wave_rows
-
-    @property
-    def copies_base(self) -> bool:
-        """Whether exponents take a copy of a row's base, not what the loop carries: 85 % of gfx942's loop of 128 columns
-        are busy then instead of 81; others lose a point."""
-        return self.target.matrix == "mfma" and not self.target.transposing_reads
 
     @property
     def plain(self) -> bool:
