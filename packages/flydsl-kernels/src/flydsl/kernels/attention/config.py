@@ -197,8 +197,8 @@ class AttentionConfig(KernelConfig):
 
     @property
     def copies_base(self) -> bool:
-        """Whether exponents take a copy of a row's base, not what the loop carries: gfx942's loop of 128 columns is busy
-        for 85 % then instead of 81, others lose a point."""
+        """Whether exponents take a copy of a row's base, not what the loop carries: 85 % of gfx942's loop of 128
+        columns is busy then instead of 81, others lose a point."""
         return self.target.matrix == "mfma" and not self.target.transposing_reads
 
     def read_across(self) -> Any:
