@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from flydsl.tracing.diagnostics import DSLCompileError, DSLTypeError, fail
-from flydsl.tracing.kept import keep_operation
+from flydsl.tracing.kept import give_up
 
 from .mutation import watching
 from .state import (
@@ -397,7 +397,7 @@ def _build_if(
                 if k == 0 or needs_else:
                     block.append_to(op.regions[k])
         except BaseException:
-            keep_operation(provisional)
+            give_up(provisional)
             raise
         provisional.erase()
     results = list(op.results)
@@ -496,7 +496,7 @@ def _if_values(cond: Any, then_fn: Callable[[], Any], else_fn: Callable[[], Any]
                     yield_values(leaves[k])
                 block.append_to(op.regions[k])
         except BaseException:
-            keep_operation(provisional)
+            give_up(provisional)
             raise
         provisional.erase()
     return None if exemplar is None else rebuild(exemplar, list(op.results))

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from .lazy import fly
 
-__all__ = ["keep_body", "keep_operation", "keeping_body"]
+__all__ = ["give_up", "keep_body", "keep_operation", "keeping_body"]
 
 _KEPT: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by context
 
@@ -24,6 +24,36 @@ def keep_operation(operation: Any) -> None:
     if context not in _KEPT:
         _KEPT[context] = fly.KeptOperations()
     _KEPT[context].take(operation)
+
+
+def give_up(operation: Any) -> None:
+    """Erase an unfinished operation, and keep what is in it. That uses the values around it no more, which may end
+    before."""
+    from flydsl._mlir import ir
+
+    inside: set[int] = set()  # hashes: to compare values would compute with them
+
+    def collect(nested: Any) -> Any:
+        inside.update(map(hash, nested.results))
+        inside.update(hash(a) for region in nested.regions for block in region for a in block.arguments)
+        return ir.WalkResult.ADVANCE
+
+    def sever(nested: Any) -> Any:
+        for i, operand in enumerate(nested.operands):
+            if hash(operand) not in inside:
+                unknown = ir.Operation.create("builtin.unrealized_conversion_cast", results=[operand.type],
+                                              ip=ir.InsertionPoint(nested))
+                nested.operands[i] = unknown.result
+        return ir.WalkResult.ADVANCE
+
+    holder = ir.Operation.create("scf.execute_region", regions=1).operation
+    for region in operation.regions:
+        for block in list(region):
+            block.append_to(holder.regions[0])
+    holder.walk(collect)
+    holder.walk(sever)
+    keep_operation(holder)
+    operation.operation.erase()
 
 
 def keep_body(module: Any) -> None:
