@@ -290,6 +290,11 @@ def plain(n: fx.Int32):
 def uses():
     x = fx.thread_idx.x + KEPT[0]
 
+@flyc.kernel
+def large(n: fx.Int32):
+    KEPT.append(fx.thread_idx.x + n)
+    fx.SharedAllocator().allocate(fx.Array[fx.Float32, 1 << 20]).peek()[0] = 1.0
+
 @flyc.jit
 def run(n: fx.Int32, how: fx.Constexpr[str]):
     k(n, how).launch(grid=1, block=64)
@@ -309,6 +314,10 @@ def run_plain(n: fx.Int32):
 @flyc.jit
 def run_uses():
     uses().launch(grid=1, block=64)
+
+@flyc.jit
+def run_large(n: fx.Int32):
+    large(n).launch(grid=1, block=64)
 """
 
 
@@ -338,6 +347,14 @@ def test_values_outlive_their_trace(load: Any) -> None:
     assert len(mod.KEPT) == 1 and "Int32" in repr(mod.KEPT[0])
     with pytest.raises(DSLCompileError, match="a value of another trace is used"):
         mod.run_uses()
+
+
+def test_values_outlive_a_trace_that_is_refused_as_a_whole(load: Any) -> None:
+    mod = load(LEAKING)
+    with pytest.raises(DSLCompileError, match="bytes of LDS"):
+        mod.run_large(5)
+    gc.collect()
+    assert "Int32" in repr(mod.KEPT[0])
 
 
 def test_a_kernel_that_fails_is_not_launched(load: Any, recorder: list[Recorder]) -> None:

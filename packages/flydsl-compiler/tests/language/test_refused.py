@@ -94,6 +94,7 @@ BODIES = {
     "in a set": ("Y[t] = 1.0 if t in {1, 2} else 2.0", "`in` looks up a set while tracing"),
     "not in a dictionary": ("if t not in {1: 2}:\n    Y[t] = 1.0", "`in` looks up a dict while tracing"),
     "in keys, behind a comparison": ("Y[t] = 1.0 if 0 <= t in {1: 2}.keys() else 2.0", "looks up a dict_keys"),
+    "a coordinate in a set": ("Y[t] = 1.0 if (0, t) in {(0, 1)} else 2.0", "`in` looks up a set while tracing"),
     "in a tuple": ("Y[t] = 1.0 if t in (1, 2) else 2.0", "need a value known while tracing"),
 }
 

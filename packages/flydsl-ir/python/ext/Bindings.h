@@ -20,7 +20,7 @@ void bindTensorTypes(nanobind::module_ &m);
 void bindAtomTypes(nanobind::module_ &m);
 /// `_Basis` and functions on values; LLVM options.
 void bindHelpers(nanobind::module_ &m);
-/// `KeptOperations`.
+/// `_KeptOperations`.
 void bindKeptOperations(nanobind::module_ &m);
 /// `DLTensorAdaptor`.
 void bindDLTensor(nanobind::module_ &m);

@@ -42,7 +42,7 @@ private:
 } // namespace
 
 void bindKeptOperations(nb::module_ &m) {
-  nb::class_<KeptOperations>(m, "KeptOperations",
+  nb::class_<KeptOperations>(m, "_KeptOperations",
                              "Operations that were taken out of their blocks. They end with this "
                              "object, which must not outlive their context.")
       .def(nb::init<>())

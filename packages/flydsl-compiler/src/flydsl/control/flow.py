@@ -149,9 +149,16 @@ def dsl_min_max_(function: Any, *arguments: Any, **keywords: Any) -> Any:
     return result
 
 
+def _is_run_time_number(value: Any) -> bool:
+    """Whether a value is one, or a tuple has one."""
+    if isinstance(value, tuple):
+        return any(map(_is_run_time_number, value))
+    return is_dynamic(value) and hasattr(type(value), "select")
+
+
 def dsl_in_(value: Any, container: Any) -> bool:
     """``value in container``. By its hash a run-time number would be in no set and no dictionary."""
-    if isinstance(container, (Set, Mapping)) and is_dynamic(value) and hasattr(type(value), "select"):
+    if isinstance(container, (Set, Mapping)) and _is_run_time_number(value):
         fail(f"`in` looks up a {type(container).__name__} while tracing, when the value is not known; compare with == "
              "and combine with `or`")
     return value in container

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from .lazy import fly
 
-__all__ = ["give_up", "keep_body", "keep_operation", "keeping_body"]
+__all__ = ["give_up", "keep_body", "keep_operation", "traced_module"]
 
 _KEPT: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by context
 
@@ -22,7 +22,7 @@ def keep_operation(operation: Any) -> None:
     """Take an operation out of its block. What was in it and was taken before may use its values."""
     context = operation.context
     if context not in _KEPT:
-        _KEPT[context] = fly.KeptOperations()
+        _KEPT[context] = fly._KeptOperations()
     _KEPT[context].take(operation)
 
 
@@ -63,10 +63,13 @@ def keep_body(module: Any) -> None:
 
 
 @contextmanager
-def keeping_body(module: Any) -> Iterator[None]:
-    """:func:`keep_body`, if the block fails."""
+def traced_module() -> Iterator[Any]:
+    """A new module; :func:`keep_body`, if the block fails."""
+    from flydsl._mlir import ir
+
+    module = ir.Module.create()
     try:
-        yield
+        yield module
     except BaseException:
         keep_body(module)
         raise

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._mlir_libs._flyDialects.fly import *
-from .._mlir_libs._flyDialects.fly import _Basis
+from .._mlir_libs._flyDialects.fly import _Basis, _KeptOperations
 from ..ir import InsertionPoint, Location, Operation, OpView, Type, Value
 from . import _fly_ops_gen as _ops
 from ._fly_enum_gen import *

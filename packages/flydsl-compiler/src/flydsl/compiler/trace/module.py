@@ -9,7 +9,7 @@ from typing import Any
 
 from flydsl.tracing.context import CompilationContext, create_gpu_module, effective_fastmath_hint
 from flydsl.tracing.diagnostics import dsl_ir_diagnostics, locating_errors
-from flydsl.tracing.kept import keeping_body
+from flydsl.tracing.kept import traced_module
 from flydsl.tracing.protocol import construct_from_ir_values, get_ir_types
 from flydsl.utils import env
 
@@ -59,8 +59,7 @@ def trace(
         if n != parameters.method_self and not is_compile_time(parameters.annotations.get(n))
     ]
     name = function.__name__
-    with location, CompilationContext.create() as context:
-        module = ir.Module.create()
+    with location, CompilationContext.create() as context, traced_module() as module:
         module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
         context.target = target
         types = [(n, a, get_ir_types(a)) for n, a in runtime]
@@ -84,7 +83,6 @@ def trace(
             fastmath_string(fastmath)  # unknown flags are told before the trace, whether a float op needs them or not
         with ir.InsertionPoint(block), CompilationContext.compile_hints(hints):
             with (
-                keeping_body(module),
                 tracing_context(function, fastmath=fastmath, arch=target.arch, max_loc_depth=depth),
                 dsl_ir_diagnostics("invalid IR"),
             ):

@@ -27,7 +27,10 @@ __all__ = [
 
 
 def LDSReadTrans(trans_granularity: int, bit_size: int) -> ir.Type:
-    """Transposing LDS read: granularity and bits of (16, 128), in groups of 8 lanes, or (8, 64), in groups of 16."""
+    """Transposing LDS read: granularity and bits of (16, 128), in groups of 8 lanes, or (8, 64), in groups of 16.
+
+    All lanes of the wave take part, each at a multiple of its bits: neither is checked.
+    """
     if (trans_granularity, bit_size) not in ((16, 128), (8, 64)):
         raise ValueError(f"LDSReadTrans has no form ({trans_granularity}, {bit_size}) on gfx1250, it has (16, 128) and "
                          "(8, 64)")
