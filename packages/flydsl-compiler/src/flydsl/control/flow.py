@@ -35,8 +35,8 @@ from .state import flatten as flatten_values
 
 _COMPARE = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
-    "is": operator.is_, "is not": operator.is_not, "in": lambda a, b: dsl_in_(a, b),
-    "not in": lambda a, b: not dsl_in_(a, b),
+    "is": operator.is_, "is not": operator.is_not, "in": lambda a, b: a in dsl_container_(b),
+    "not in": lambda a, b: a not in dsl_container_(b),
 }
 
 
@@ -156,12 +156,22 @@ def _is_run_time_number(value: Any) -> bool:
     return is_dynamic(value) and hasattr(type(value), "select")
 
 
-def dsl_in_(value: Any, container: Any) -> bool:
-    """``value in container``. By its hash a run-time number would be in no set and no dictionary."""
-    if isinstance(container, (Set, Mapping)) and _is_run_time_number(value):
-        fail(f"`in` looks up a {type(container).__name__} while tracing, when the value is not known; compare with == "
-             "and combine with `or`")
-    return value in container
+class _LookedUp:
+    """A set or dictionary on the right of ``in``. By its hash a run-time number would be in none."""
+
+    def __init__(self, container: Any) -> None:
+        self.container = container
+
+    def __contains__(self, value: Any) -> bool:
+        if _is_run_time_number(value):
+            fail(f"`in` looks up a {type(self.container).__name__} while tracing, when the value is not known; compare "
+                 "with == and combine with `or`")
+        return value in self.container
+
+
+def dsl_container_(container: Any) -> Any:
+    """The right side of ``in``. What is no set or dictionary stays: its errors are raised at the user's line."""
+    return _LookedUp(container) if isinstance(container, (Set, Mapping)) else container
 
 
 def dsl_compare_chain_(first: Any, *rest: Any) -> Any:

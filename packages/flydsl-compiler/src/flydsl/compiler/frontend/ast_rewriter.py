@@ -95,7 +95,7 @@ _HELPERS: dict[str, Any] = {
     "dsl_boolop_": flow.dsl_boolop_,
     "dsl_assigned_": flow.dsl_assigned_,
     "dsl_compare_chain_": flow.dsl_compare_chain_,
-    "dsl_in_": flow.dsl_in_,
+    "dsl_container_": flow.dsl_container_,
     "dsl_min_max_": flow.dsl_min_max_,
     "__check_local_var": flow.check_local_var,
     "__require_static": flow.require_static_,

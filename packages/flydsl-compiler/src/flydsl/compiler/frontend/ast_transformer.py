@@ -278,8 +278,8 @@ class Transformer(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)):
-            found = _call("dsl_in_", node.left, node.comparators[0])
-            return ast.copy_location(found if isinstance(node.ops[0], ast.In) else ast.UnaryOp(ast.Not(), found), node)
+            node.comparators = [_call("dsl_container_", node.comparators[0])]
+            return node
         if len(node.ops) == 1 or any(binds_in_expression(c) for c in node.comparators):
             return node
         rest: list[ast.expr] = []
