@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import zlib
 
 import pytest
 
 ONE_ARCH = "gfx950"
+SPREAD_OVER = ("gfx942", "gfx950", "gfx1201", "gfx1250")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests with the mark ``one_arch`` where ``ARCH`` is another than the one whose session has them."""
-    if os.environ.get("ARCH", ONE_ARCH) == ONE_ARCH:
-        return
+    """Skip what runs in the session of another architecture than ``ARCH``: the marks ``one_arch`` and ``spread``."""
+    arch = os.environ.get("ARCH", ONE_ARCH)
     for item in items:
-        if item.get_closest_marker("one_arch"):
+        if arch != ONE_ARCH and item.get_closest_marker("one_arch"):
             item.add_marker(pytest.mark.skip(reason=f"the same on every architecture: runs with ARCH={ONE_ARCH}"))
+        if item.get_closest_marker("spread") and not os.environ.get("FLYDSL_KERNELS_FULL"):
+            turn = SPREAD_OVER[zlib.crc32(item.name.encode()) % len(SPREAD_OVER)]
+            if arch in SPREAD_OVER and arch != turn:
+                item.add_marker(pytest.mark.skip(reason=f"runs with ARCH={turn}, or with FLYDSL_KERNELS_FULL"))

@@ -173,6 +173,7 @@ def test_all_options_of_long_sequences_of_many_columns():
     compare(*operands(270, 150, 128, heads=4, kv_heads=2, batch=2), **given)
 
 
+@pytest.mark.spread
 @pytest.mark.usefixtures("any_tile")
 @pytest.mark.parametrize("options", OPTIONS)
 def test_options(options):
@@ -446,6 +447,7 @@ def test_gradients_of_head_dimensions(d, dv, keys):
     gradients(*operands(40, keys, d, dv, dtype="bf16", heads=4, kv_heads=2), causal=True, bound=2e-2)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("options", ["soft cap", "window", "causal window", "negative scale", "bias of heads", "ALiBi",
                                      "sink", "sink, causal", "all"])
 def test_gradients_with_options(options):

@@ -14,7 +14,7 @@ import flydsl.kernels as kernels
 
 F = nn.functional
 NAMES = list(MODELS)
-pytestmark = needs(*GENERAL_GEMM)
+pytestmark = [needs(*GENERAL_GEMM), pytest.mark.one_arch]  # what it runs has tests
 BOUND = {torch.bfloat16: 2e-2, torch.float16: 2e-3, torch.float32: 1e-5}
 
 
