@@ -17,7 +17,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if arch != ONE_ARCH and item.get_closest_marker("one_arch"):
             item.add_marker(pytest.mark.skip(reason=f"the same on every architecture: runs with ARCH={ONE_ARCH}"))
-        if item.get_closest_marker("spread") and not os.environ.get("FLYDSL_KERNELS_FULL"):
-            turn = SPREAD_OVER[zlib.crc32(item.name.encode()) % len(SPREAD_OVER)]
-            if arch in SPREAD_OVER and arch != turn:
+        spread = item.get_closest_marker("spread")
+        if spread and not os.environ.get("FLYDSL_KERNELS_FULL"):
+            takers = spread.args or SPREAD_OVER
+            turn = takers[zlib.crc32(item.name.encode()) % len(takers)]
+            if arch in takers and arch != turn:
                 item.add_marker(pytest.mark.skip(reason=f"runs with ARCH={turn}, or with FLYDSL_KERNELS_FULL"))

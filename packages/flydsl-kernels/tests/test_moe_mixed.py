@@ -274,6 +274,7 @@ def a16_weight(w_dtype, rows, seed, k, layout="standard"):
     return shuffle_weight_w4(codes, 16, pairs, pairs), ordered, values
 
 
+@pytest.mark.spread("gfx942", "gfx950")
 @MFMA
 @pytest.mark.parametrize(("w_dtype", "layout", "block", "act"), [
     ("mxfp4", "standard", 32, "silu"), ("mxfp4", "guinterleave", 16, "situ"), ("int4", "standard", 64, "silu"),
