@@ -8,9 +8,12 @@ from kernel_helpers import needs, random, torch
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.kernels import moe, ops
+from flydsl.kernels.cache.append import build_cache_append_module
+from flydsl.kernels.cache.layout import packed_blocks
 from flydsl.kernels.host.dense import require_dense
 from flydsl.kernels.norm import build_layernorm_module, build_rmsnorm_bwd_module, build_rmsnorm_module
 from flydsl.kernels.quant import build_quant_module
+from flydsl.kernels.rope import build_rope_cache_module, build_rope_module, compile_flydsl_qk_norm_rope_quant
 from flydsl.kernels.sampling import build_argmax_module
 from flydsl.kernels.softmax import build_softmax_bwd_module, build_softmax_module
 
@@ -28,6 +31,14 @@ def matrix(dtype="f32"):
     return random(M, N, dtype=dtype)
 
 
+def integers(*shape):
+    return torch.zeros(shape, dtype=torch.int32)
+
+
+def slots():
+    return torch.arange(M, dtype=torch.int32)
+
+
 CALLS = {  # launcher, and its arguments
     "softmax": lambda: (build_softmax_module(M, N), [matrix(), matrix(), M]),
     "softmax_bwd": lambda: (build_softmax_bwd_module(N, "f32"), [matrix(), matrix(), matrix(), M]),
@@ -40,9 +51,26 @@ CALLS = {  # launcher, and its arguments
     "argmax": lambda: (build_argmax_module(N), [matrix(), torch.zeros(M, dtype=torch.int64), M]),
     "gating": lambda: (moe.build_topk_gating_softmax_module(N, 2, "f32"),
                        [matrix(), torch.zeros(M, 2), torch.zeros(M, 2), torch.zeros(M, 2), M]),
-    "reduction": lambda: (moe.compile_moe_reduction(topk=2, model_dim=N, dtype_str="f32"),
-                          [random(2 * M, N), matrix(), None, None, M]),
+    "reduction": lambda: (moe.compile_moe_reduction(topk=2, model_dim=N, dtype_str="f32", use_mask=True, num_experts=3),
+                          [random(2 * M, N), matrix(), integers(3), integers(M, 2), M]),
+    "sort": lambda: (moe.build_moe_sorting_module(3, 2, 4, has_mask=True, limited=True),
+                     [integers(M, 2), random(M, 2), integers(22), random(22), integers(6), integers(2), integers(3),
+                      integers(1), None, None, M, 1, 1, 0, 0]),
+    "append": lambda: (build_cache_append_module(*packed_blocks(8, 2, 16, None), "f32", "f32"),
+                       [*(random(M, 32) for _ in "kv"), *(random(3 * 256) for _ in "kv"), slots(), None, None, M, 3]),
+    "rope": lambda: (build_rope_module(2, 16, "f32"), [random(M, 32), random(9, 8), random(9, 8), integers(M),
+                                                       random(M, 32), M, 4, 9]),
+    "rope_cache": lambda: (
+        build_rope_cache_module(4, *packed_blocks(8, 2, 16, None), eps=1e-6),
+        [*(random(M, h * 16, dtype="bf16") for h in (4, 2, 2)), random(9, 8), random(9, 8), integers(M),
+         *(random(3 * 256, dtype="bf16") for _ in "kv"), slots(), None, None, random(16), random(16),
+         *(random(M, h * 16, dtype="bf16") for h in (4, 2)), M, 3, 9]),
+    "qk_norm": lambda: (
+        compile_flydsl_qk_norm_rope_quant(num_q_heads=2, head_dim=16, rope_head_dim=8),
+        [random(M, 32, dtype="bf16"), random(M, 16, dtype="bf16"), random(16, dtype="bf16"), random(9, 4), random(9, 4),
+         integers(M), random(M, 32, dtype="bf16"), random(M, 16, dtype="bf16"), M, 9]),
 }
+HELD = [name for name in CALLS if name not in ("quant", "argmax")]  # of which it is known how much they take
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -54,7 +82,7 @@ def test_rows_apart(name):
                 launcher(*(with_gaps(x) if j == i else y for j, y in enumerate(arguments)))
 
 
-@pytest.mark.parametrize("name", ["softmax", "softmax_bwd", "rmsnorm", "rmsnorm_bwd", "layernorm"])
+@pytest.mark.parametrize("name", HELD)
 def test_fewer_elements_than_rows_of_n(name):
     """Views of larger storage: what lies behind them would be taken for theirs."""
     launcher, arguments = CALLS[name]()
@@ -64,6 +92,17 @@ def test_fewer_elements_than_rows_of_n(name):
             with pytest.raises(AssertionError, match="holds fewer elements than the kernel was built and is called"):
                 launcher(*(short if j == i else y for j, y in enumerate(arguments)))
     launcher(*(torch.cat((y, y)) if torch.is_tensor(y) else y for y in arguments))  # more is no fault
+
+
+@pytest.mark.parametrize(("name", "places"), [("gating", [0]), ("reduction", [0, 2, 3]), ("sort", range(8)),
+                                              ("rope", [0, 4]), ("rope_cache", [0, 6, 13]), ("qk_norm", [0, 6])])
+def test_operands_of_another_width(name, places):
+    """Half of each number would be taken for a whole one."""
+    launcher, arguments = CALLS[name]()
+    for i in places:
+        wide = arguments[i].to(torch.float64 if arguments[i].is_floating_point() else torch.int64)
+        with pytest.raises(TypeError, match="the kernel was built for .*, but an argument holds (Float|Int)64"):
+            launcher(*(wide if j == i else y for j, y in enumerate(arguments)))
 
 
 @needs("gfx942", "gfx950")

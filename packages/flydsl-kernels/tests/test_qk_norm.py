@@ -90,5 +90,8 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match=r"q must be \[T, 96\] or \[T, 3, 32\]"):
         run(num_q_heads=3, head_dim=32)
     fp8_dtype()
+    for scale, wrong in (("e8m0", torch.zeros(2, 2, 1)), ("fp32", torch.zeros(2, 2, 1, dtype=torch.bfloat16))):
+        with pytest.raises(TypeError, match="the kernel was built for"):
+            run(quant=True, scale_dtype=scale, q_scale=wrong)
     with pytest.raises(ValueError, match="groups must divide 64"):
         run(quant=True, quant_group_size=24)

@@ -273,6 +273,30 @@ def test_the_older_builder(heads, dim, flash, index, front, neox):
         assert int((stored != 0).any(-1).any(-1).sum()) == len(kept)
 
 
+def test_the_older_builder_refuses_operands_that_do_not_fit():
+    """Heads of queries, keys and values in one tensor, halves of a cache, positions of another width."""
+    tokens, shape = 4, (3, 8, 2, 16)
+    q, k, v = random(tokens, 6, 16, dtype="bf16").split(2, 1)
+    both, position = torch.zeros(3, 2, *shape[1:]).bfloat16(), torch.arange(tokens).int()
+    table, one = random(5, 8), torch.ones(1)
+    dense = [x.contiguous() for x in (q, k, v)]
+    given = [*dense, position, table, table, position, torch.zeros(shape).bfloat16(), torch.zeros(shape).bfloat16(),
+             torch.empty_like(dense[0]), torch.empty_like(dense[1]), tokens, one, one]
+    launch = build_fused_rope_cache_module(16, -1, 2, 2, 8)
+    launch(*given)
+    for at, wrong in ((0, q), (1, k), (2, v), (3, position.repeat_interleave(2)[::2]), (7, both[:, 0]),
+                      (8, both[:, 1]), (9, q), (10, k)):
+        with pytest.raises(ValueError, match="must be dense"):
+            launch(*given[:at], wrong, *given[at + 1 :])
+    for at, wrong in ((3, position[:3]), (6, position[:3]), (7, torch.zeros(6, 4, 2, 16).bfloat16()),
+                      (8, torch.zeros(shape).bfloat16()[:2])):
+        with pytest.raises(ValueError, match="holds fewer elements"):
+            launch(*given[:at], wrong, *given[at + 1 :])
+    for at in (3, 6):
+        with pytest.raises(TypeError, match="built for Int32, but an argument holds Int64"):
+            launch(*given[:at], given[at].long(), *given[at + 1 :])
+
+
 def test_the_older_builder_refuses():
     with pytest.raises(ValueError, match="pos_dtype must be 'i32' or 'i64', got 'i16'"):
         build_fused_rope_cache_module(pos_dtype="i16")

@@ -10,7 +10,8 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
-from ..host.dtypes import FLOATS, float_dtype
+from ..host.dense import Extent, require_operands
+from ..host.dtypes import FLOATS, element_of, float_dtype
 from ..parts.index import cdiv, div, mod
 from ..parts.indices import index_at, require_within, uniform
 from ..parts.memory import Buffer
@@ -45,6 +46,16 @@ class AppendConfig(KernelConfig):
     def units(self, layout: BlockLayout) -> int:
         """Of all heads of a token."""
         return layout.heads * layout.dim // self.vec(layout)
+
+    def extents(self, tokens: Any, blocks: Any) -> dict[str, Extent]:
+        """What a launch takes of its operands."""
+        stored, found = element_of(self.cache_dtype, self.target), {"slots": Extent(tokens)}
+        for name, layout in (("k", self.keys), ("v", self.values)):
+            found[name] = Extent(fx.Int64(tokens) * (layout.heads * layout.dim), FLOATS[self.dtype])
+            found[f"{name}_cache"] = layout.cache(blocks, stored)
+            if self.scaled:
+                found[f"{name}_scale"] = Extent(1, fx.Float32)
+        return found
 
     def grid(self, m: Any) -> tuple[Any, ...]:
         return (m, cdiv(self.units(self.keys) + self.units(self.values), THREADS))
@@ -105,6 +116,7 @@ def build_cache_append_module(keys: BlockLayout, values: BlockLayout, dtype: str
         target.require_traced()
         tensors = {"k": K, "v": V, "k_cache": KeyCache, "v_cache": ValueCache, "slots": Slots, "k_scale": KScale,
                    "v_scale": VScale}
+        require_operands(tensors, config.extents(tokens, blocks))
         if tokens > 0:
             cache_append_kernel(tensors, blocks, config).launch(grid=config.grid(tokens), block=THREADS, stream=stream)
 

@@ -21,6 +21,7 @@ import flydsl.expr as fx
 
 from ..host.arrays import strides_of
 from ..host.config import require
+from ..host.dense import Extent, strided_extent
 
 __all__ = ["BlockLayout", "block_layouts", "packed_blocks"]
 
@@ -61,6 +62,12 @@ class BlockLayout:
         shape = (*self.positions, self.heads, *self.features)
         strides = (*self.position_strides, self.head_stride, *self.feature_strides)
         return 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+
+    def cache(self, blocks: Any, element: Any) -> Extent:
+        """What a launch takes of a cache of so many blocks."""
+        modes = (*zip(self.positions, self.position_strides, strict=True), (self.heads, self.head_stride),
+                 *zip(self.features, self.feature_strides, strict=True))
+        return strided_extent(blocks, self.block, element, *modes)
 
     def run(self, vec: int) -> int:
         """How many of `vec` consecutive, aligned features are consecutive in memory."""

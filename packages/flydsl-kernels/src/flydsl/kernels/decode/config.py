@@ -11,7 +11,7 @@ import flydsl.expr as fx
 from ..attention.config import ARCHS, AttentionConfig, Matrix, Order
 from ..cache.pages import BLOCK
 from ..host.config import require
-from ..host.dense import Extent, rows_extent
+from ..host.dense import Extent, rows_extent, strided_extent
 from ..host.dtypes import FLOATS
 from ..parts.index import cdiv
 from ..target import Target
@@ -69,10 +69,10 @@ class DecodeConfig(AttentionConfig):
         return self.keys
 
     def extents(self, sizes: Any, batch: Any, combined: bool) -> dict[str, Extent]:
-        """What a launch takes of its operands, but of caches, which are where their strides say; `sizes` are those of
-        :class:`.kernel.Sizes`, and parts are added to the result if they are `combined`."""
+        """What a launch takes of its operands; `sizes` are those of :class:`.kernel.Sizes`, and parts are added to the
+        result if they are `combined`."""
         rows = fx.Int64(batch) * self.queries * sizes.heads
-        found = {"lengths": Extent(batch)}
+        found = {"lengths": Extent(batch), **self.cache_extents(sizes)}
         if self.lists:
             found.update(table=Extent(sizes.columns), starts=Extent(fx.Int64(batch) + 1))
         else:
@@ -85,6 +85,10 @@ class DecodeConfig(AttentionConfig):
         if self.sink:
             found["sink"] = Extent(sizes.heads, fx.Float32)
         return found
+
+    def cache_extents(self, sizes: Any) -> dict[str, Extent]:
+        """What a launch takes of the caches, which are where their strides say."""
+        raise NotImplementedError
 
     @property
     def value_rows(self) -> int:
@@ -126,6 +130,15 @@ class PagedConfig(DecodeConfig):
         given = {"k_scale": self.key_scales, "v_scale": self.value_scales}
         return {**super().extents(sizes, batch, combined), "q": Extent(rows * self.dim, FLOATS[self.dtype]),
                 **{name: Extent(scales[kind], fx.Float32) for name, kind in given.items() if kind}}
+
+    def cache_extents(self, sizes: Any) -> dict[str, Extent]:
+        keys, values, heads = sizes.keys, sizes.values, sizes.heads // self.group
+        features, tokens = self.key_unit or self.dim, self.value_unit or self.page
+        of_keys = (self.page, keys.token), (heads, keys.head), (self.dim // features, keys.unit), (features, 1)
+        of_values = ((self.dim, values.token), (heads, values.head), (self.page // tokens, values.unit), (tokens, 1)) \
+            if self.value_unit else ((self.page, values.token), (heads, values.head), (self.dim, 1))
+        return {name: strided_extent(sizes.pages, strides.page, self.stored_element, *modes) for name, strides, modes in
+                (("k_cache", keys, of_keys), ("v_cache", values, of_values))}
 
     @property
     def uniform(self) -> bool:

@@ -9,7 +9,7 @@ import flydsl.expr as fx
 
 from ..attention.config import CHUNK
 from ..host.config import require
-from ..host.dense import Extent
+from ..host.dense import Extent, strided_extent
 from ..host.dtypes import element_of
 from ..parts.index import cdiv
 from ..target import Target
@@ -76,6 +76,11 @@ class MlaConfig(DecodeConfig):
         return {**super().extents(sizes, batch, combined),
                 "q": Extent(rows * (RANK + ROPE), element_of(self.query, self.target)),
                 **{name: Extent(1, fx.Float32) for name, given in scales.items() if given}}
+
+    def cache_extents(self, sizes: Any) -> dict[str, Extent]:
+        keys = sizes.keys
+        return {"cache": strided_extent(sizes.pages, keys.page, self.stored_element, (self.page, keys.token),
+                                        (RANK + ROPE, 1))}
 
     @property
     def columns(self) -> int:

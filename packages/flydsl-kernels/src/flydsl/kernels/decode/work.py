@@ -115,6 +115,8 @@ def build_paged_work_module(dim: int, group: int, queries: int = 1, dtype: str =
         tensors = {"q": Q, "k_cache": K, "v_cache": V, "table": Table, "starts": Starts, "lengths": Lengths,
                    "k_scale": KScale, "v_scale": VScale, "out": Out, "parts": Parts, "lse": Lse,
                    "work_indptr": WorkIndptr, "info": WorkInfo, "partition_indptr": PartitionIndptr}
+        require_operands(tensors, {**config.extents(sizes, batch, False),
+                                   "partition_indptr": Extent(fx.Int64(batch) + 1)})
         paged_work_kernel(tensors, sizes, batch, fx.Int32(granularity), config, value_attrs=config.hints).launch(
             grid=(groups, config.row_blocks), block=config.threads, stream=stream)
 
@@ -142,6 +144,7 @@ def build_mla_work_module(heads: int, query: str = "fp8", cache: str = "fp8", ou
         _require_lists(WorkIndptr, WorkInfo, groups)
         tensors = {"q": Q, "cache": Cache, "table": PageIndices, "q_scale": Lse, "kv_scale": Lse, "out": Out,
                    "parts": Parts, "lse": Lse, "work_indptr": WorkIndptr, "info": WorkInfo}
+        require_operands(tensors, config.cache_extents(sizes))
         mla_work_kernel(tensors, sizes, entries, config, value_attrs=config.hints).launch(
             grid=(config.row_blocks, groups), block=config.threads, stream=stream)
 

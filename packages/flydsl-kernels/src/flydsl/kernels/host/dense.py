@@ -11,7 +11,7 @@ import flydsl.expr as fx
 
 from .dtypes import require_element
 
-__all__ = ["Extent", "require_dense", "require_held", "require_operands", "rows_extent"]
+__all__ = ["Extent", "require_dense", "require_held", "require_operands", "rows_extent", "strided_extent"]
 
 
 def _number(value: Any) -> Any:
@@ -70,6 +70,14 @@ def rows_extent(rows: Any, row: int, used: int, element: Any, batch: int = 1, en
     rows = fx.Int64(rows)
     count = (rows - 1) * row + used + fx.Int64(entry) * (batch - 1)
     return Extent((rows > 0).select(count, fx.Int64(0)), element, told or row != used)
+
+
+def strided_extent(count: Any, step: Any, element: Any, *modes: tuple[int, Any]) -> Extent:
+    """That of `count` entries, `step` elements apart, each of `modes`: so many (one at least), so far apart."""
+    count, last = fx.Int64(count), fx.Int64(step) * 0
+    for size, apart in modes:
+        last = last + fx.Int64(apart) * (size - 1)
+    return Extent((count > 0).select((count - 1) * step + last + 1, fx.Int64(0)), element, spaced=True)
 
 
 def require_operands(tensors: Mapping[str, Any], extents: Mapping[str, Extent]) -> None:

@@ -37,10 +37,10 @@ def element_of(name: str, arch: Any = None) -> Any:
 def require_element(given: Any, element: Any, bytes_of_any: bool = False) -> None:
     """TypeError if elements of the class `given` cannot be seen as those of `element`: that would be a wrong launch.
 
-    Integers stand for any type of their bytes (fp8 as int8, int32 as float32), but f32, f16, bf16 and the two fp8 not
-    for each other, nor unless integers are `bytes_of_any` the first three for what is narrower, or int64 for int32.
+    Integers stand for any type of their bytes (fp8 as int8, int32 as float32), but f64, f32, f16, bf16 and the two fp8
+    not for each other, nor unless integers are `bytes_of_any` the next three for what is narrower, or int64 for int32.
     """
-    floats = (*FLOATS.values(), fx.Float8E4M3FN, fx.Float8E4M3FNUZ)
+    floats = (fx.Float64, *FLOATS.values(), fx.Float8E4M3FN, fx.Float8E4M3FNUZ)
     narrower = given in FLOATS.values() and element.width <= 8 or given is fx.Int64 and element is fx.Int32
     other = given in floats and element in (*floats, fx.Float4E2M1FN)
     if given is not element and (other or narrower and not bytes_of_any):

@@ -19,7 +19,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
-from ..host.dense import require_dense
+from ..host.dense import Extent, require_operands
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.index import cdiv, div, is_pow2, mod
 from ..parts.mathx import LOG2E, exp2, sigmoid
@@ -77,6 +77,14 @@ class RouteConfig(KernelConfig):
     def tokens(self) -> int:
         """Tokens of a workgroup."""
         return self.threads // self.lanes
+
+    def extents(self, tokens: Any) -> dict[str, Extent]:
+        """What a launch takes of its operands."""
+        tokens = fx.Int64(tokens)
+        chosen = tokens * self.topk
+        found = {"logits": Extent(tokens * self.experts, FLOATS[self.dtype]), "weights": Extent(chosen, fx.Float32),
+                 "indices": Extent(chosen, fx.Int32), "sources": Extent(chosen, fx.Int32)}
+        return {**found, "bias": Extent(self.experts, fx.Float32)} if self.bias else found
 
     @property
     def group_size(self) -> int:
@@ -249,7 +257,7 @@ def route_launcher(config: RouteConfig) -> Any:
     def route(logits, bias, weights, indices, sources, tokens: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         config.target.require_traced()
         tensors = logits, bias, weights, indices, sources
-        require_dense(dict(zip(names, tensors, strict=True)))
+        require_operands(dict(zip(names, tensors, strict=True)), config.extents(tokens))
         launch_rows(lambda: _route_kernel(*tensors, tokens, config), tokens, config.tokens, config.threads, stream)
 
     return route

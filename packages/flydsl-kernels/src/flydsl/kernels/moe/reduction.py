@@ -11,7 +11,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig
-from ..host.dense import require_dense
+from ..host.dense import Extent, require_operands
 from ..host.dtypes import FLOATS
 from ..parts.epilogue import FAR
 from ..parts.index import cdiv, div
@@ -62,6 +62,17 @@ class ReduceConfig(KernelConfig):
     def grid(self, m: Any) -> tuple[Any, ...]:
         return m, cdiv(self.n, THREADS * self.vector)
 
+    def extents(self, tokens: Any) -> dict[str, Extent]:
+        """What a launch takes of its operands."""
+        slots = fx.Int64(tokens) * self.topk
+        found = {"x": Extent(slots * self.row, FLOATS.get(self.dtype, fx.Int8)),
+                 "y": Extent(fx.Int64(tokens) * self.n, FLOATS[self.out])}
+        if self.experts:
+            found["ids"] = Extent(slots, fx.Int32)
+        if self.mask:
+            found["mask"] = Extent(self.experts, fx.Int32)
+        return found
+
 
 def _fp8_values(x: Buffer, start: Any, column: Any, width: int, config: ReduceConfig) -> Any:
     """f32 values of columns of a row of bytes that begins at `start`."""
@@ -108,9 +119,10 @@ def _reduce_kernel(tensors, config: fx.Constexpr):
 
 
 def launch_reduce(tensors: dict[str, Any], tokens: Any, config: ReduceConfig, stream: Any) -> None:
-    """From a jit function; tensors: x (tokens topk, n), y (tokens, n), as configured ids (tokens, topk) and mask."""
+    """From a jit function; tensors: x (tokens topk, n), y (tokens, n), as configured ids (tokens, topk) and mask. A
+    call is refused whose operands do not fit."""
     config.target.require_traced()
-    require_dense(tensors)
+    require_operands(tensors, config.extents(tokens))
     _reduce_kernel(tensors, config).launch(grid=config.grid(tokens), block=THREADS, stream=stream)
 
 

@@ -16,6 +16,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
+from ..host.dense import Extent, require_operands
 from ..host.dtypes import FLOATS
 from ..parts.epilogue import FAR
 from ..parts.index import align_up, cdiv, div, mod
@@ -98,6 +99,24 @@ class SortConfig(KernelConfig):
 
     def grid(self, m: Any) -> tuple[Any, ...]:
         return (m,)
+
+    def extents(self, tokens: Any, counts: Any) -> dict[str, Extent]:
+        """What a launch of `counts` workgroups takes of its operands."""
+        tokens = fx.Int64(tokens)
+        entries, rows = tokens * self.topk, capacity(tokens, self.topk, self.experts, self.block)
+        found = {"sorted_ids": Extent(rows, fx.Int32), "sorted_weights": Extent(rows, fx.Float32),
+                 "sorted_experts": Extent(fx.ceildiv(rows, self.block), fx.Int32), "valid": Extent(2, fx.Int32)}
+        if self.route is None:
+            found.update(ids=Extent(entries, fx.Int32), weights=Extent(entries, fx.Float32))
+        else:
+            found["logits"] = self.route.extents(tokens)["logits"]
+        if self.mask:
+            found["mask"] = Extent(self.experts, fx.Int32)
+        if self.limited:
+            found["local_tokens"] = Extent(1, fx.Int32)
+        if not self.one:
+            found["counts"] = Extent(fx.Int64(counts) * self.experts, fx.Int32)
+        return found
 
 
 def sort_config(where: str, target: Target, experts: int, topk: int, block: int, **options: Any) -> SortConfig:
@@ -380,7 +399,8 @@ def _sort_kernel(tensors, tokens: fx.Int32, counts: fx.Int32, rounds: fx.Int32, 
 
 @flyc.jit
 def launch_sort(tensors, tokens, counts, rounds, config, stream, clear=(None, 0, 0)):
-    """From a jit function: sort with `counts` workgroups of `rounds` rounds, as :func:`shares` gives them.
+    """From a jit function: sort with `counts` workgroups of `rounds` rounds, as :func:`shares` gives them. A call is
+    refused whose operands do not fit.
 
     Args:
         tensors: ids, weights (or logits), sorted_ids, sorted_weights, sorted_experts, valid, and as configured counts,
@@ -391,6 +411,8 @@ def launch_sort(tensors, tokens, counts, rounds, config, stream, clear=(None, 0,
     if fx.const_expr(not config.one):
         counting = div(counts + (GROUP - 1), GROUP)
         counts = counting * GROUP  # those past the last entry are empty
+    require_operands(tensors, config.extents(tokens, counts))
+    if fx.const_expr(not config.one):
         _count_kernel(tensors, tokens, rounds, config).launch(grid=counting, block=config.threads, stream=stream)
     groups = counts
     if fx.const_expr(clear[0] is not None):

@@ -10,6 +10,7 @@ import flydsl.expr as fx
 
 from ..cache.layout import BlockLayout, packed_blocks
 from ..host.config import require
+from ..host.dense import Extent, require_dense, require_operands
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.memory import pointer
 from ..target import Target, builder
@@ -116,8 +117,11 @@ def build_fused_rope_cache_module(head_dim: int = 64, rotary_dim: int = -1, num_
                          Q_out, K_out, num_tokens: fx.Int32, KScale, VScale,  # noqa: N803
                          stream: fx.Stream = fx.Stream(None)):
         tensors = {"q": Q, "k": K, "v": V, "cos": CosCache, "sin": SinCache, "q_out": Q_out, "k_out": K_out,
-                   "positions": pointer(Positions, index), "slots": pointer(SlotMapping, index),
                    "k_cache": KeyCache, "v_cache": ValueCache}
+        indices = {"positions": Positions, "slots": SlotMapping}
+        require_operands(tensors | indices, dict.fromkeys(indices, Extent(num_tokens, index)))
+        require_dense({"KeyCache": KeyCache, "ValueCache": ValueCache})  # the layouts say so
+        tensors |= {name: pointer(data, index) for name, data in indices.items()}
         if apply_scale:
             tensors |= {"k_scale": KScale, "v_scale": VScale}
         launch_rope_cache(tensors, num_tokens, _count(KeyCache), _count(CosCache), config, stream)

@@ -15,7 +15,8 @@ import flydsl.expr as fx
 from ..cache.block import CacheBlock
 from ..cache.layout import BlockLayout
 from ..host.config import KernelConfig
-from ..host.dtypes import FLOATS
+from ..host.dense import Extent, require_operands
+from ..host.dtypes import FLOATS, element_of
 from ..parts.index import cdiv, div, mod
 from ..parts.indices import index_at, require_within, uniform
 from ..parts.mathx import rsqrt
@@ -76,6 +77,21 @@ class CacheConfig(KernelConfig):
     def turning_units(self) -> int:
         """Threads for the queries and keys of a token."""
         return (self.q_heads + self.kv_heads) * self.lanes
+
+    def extents(self, tokens: Any, blocks: Any, table_rows: Any) -> dict[str, Extent]:
+        """What a launch takes of its operands; tables and weights have a float type of their own."""
+        element, stored = FLOATS[self.dtype], element_of(self.cache_dtype, self.target)
+        table, found = Extent(fx.Int64(table_rows) * self.rotation.columns), {}
+        for name, heads, dim in (("q", self.q_heads, self.rotation.dim), ("k", self.kv_heads, self.rotation.dim),
+                                 ("v", self.kv_heads, self.values.dim)):
+            found[name] = found[f"{name}_out"] = Extent(fx.Int64(tokens) * (heads * dim), element)
+        for name, layout in (("k", self.keys_layout), ("v", self.values_layout)):
+            found[f"{name}_cache"] = layout.cache(blocks, stored)
+            if self.scaled:
+                found[f"{name}_scale"] = Extent(1, fx.Float32)
+        if self.eps is not None:
+            found.update(q_weight=Extent(self.rotation.dim), k_weight=Extent(self.rotation.dim))
+        return {**found, "positions": Extent(tokens), "slots": Extent(tokens), "cos": table, "sin": table}
 
     def grid(self, m: Any) -> tuple[Any, ...]:
         return (m, cdiv(self.turning_units + self.kv_heads * self.values.units, THREADS))
@@ -188,8 +204,9 @@ def rope_cache_kernel(tensors, blocks: fx.Int32, table_rows: fx.Int32, config: f
 @flyc.jit
 def launch_rope_cache(tensors: dict[str, Any], tokens: Any, blocks: Any, table_rows: Any, config: CacheConfig,
                       stream: Any) -> None:
-    """Launch from a jit function; nothing where there are no tokens."""
+    """Launch from a jit function; nothing where there are no tokens. A call is refused whose operands do not fit."""
     config.target.require_traced()
+    require_operands(tensors, config.extents(tokens, blocks, table_rows))
     if tokens > 0:
         rope_cache_kernel(tensors, blocks, table_rows, config).launch(
             grid=config.grid(tokens), block=config.threads, stream=stream)

@@ -9,7 +9,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig
-from ..host.dense import require_dense
+from ..host.dense import Extent, require_operands
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.index import div
 from ..parts.indices import index_at, require_within
@@ -40,6 +40,13 @@ class _Config(KernelConfig):
     def units(self) -> Units:
         """Of a row: a head of a token."""
         return Units(self.rotation.units)
+
+    def extents(self, tokens: Any, table_rows: Any) -> dict[str, Extent]:
+        """What a launch takes of its operands; the tables have a float type of their own."""
+        x = Extent(fx.Int64(tokens) * (self.heads * self.rotation.dim), FLOATS[self.dtype])
+        table = Extent(fx.Int64(table_rows) * self.rotation.columns)
+        found = {"x": x, "out": x, "cos": table, "sin": table}
+        return {**found, "positions": Extent(tokens)} if self.positions else found
 
     def grid(self, m: Any) -> tuple[Any, ...]:
         return self.units.grid(m)
@@ -91,7 +98,7 @@ def build_rope_module(heads: int, head_dim: int, dtype: str = "bf16", *, rotary_
 
     def run(tensors, tokens, sequence, table_rows, stream):
         target.require_traced()
-        require_dense(tensors)
+        require_operands(tensors, config.extents(tokens, table_rows))
         m = tokens * heads
         _rope_kernel(tensors, m, sequence, table_rows, config).launch(
             grid=config.grid(m), block=config.threads, stream=stream)

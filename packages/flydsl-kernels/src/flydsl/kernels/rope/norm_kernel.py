@@ -14,6 +14,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
+from ..host.dense import Extent, require_operands
 from ..parts.convert import to_quantised
 from ..parts.indices import index_at, require_within
 from ..parts.mathx import rsqrt
@@ -56,6 +57,23 @@ class NormRopeConfig(KernelConfig):
     def groups(self) -> int:
         """Scales of a head."""
         return self.plan.n // self.group
+
+    def extents(self, tokens: Any, table_rows: Any) -> dict[str, Extent]:
+        """What a launch takes of its operands; tables and weights have a float type of their own."""
+        n, table = self.plan.n, Extent(fx.Int64(table_rows) * (self.rope // 2))
+        out = self.target.fp8 if self.group else fx.BFloat16
+        found = {"positions": Extent(tokens), "cos": table, "sin": table, "kv_weight": Extent(n)}
+        if self.weighted:
+            found["q_weight"] = Extent(n)
+        for name, rows in (("q", fx.Int64(tokens) * self.heads), ("kv", fx.Int64(tokens))):
+            found.update({name: Extent(rows * n, fx.BFloat16), f"{name}_out": Extent(rows * n, out)})
+            if self.group:
+                found[f"{name}_scale"] = Extent(rows * self.groups, self.scale_element)
+        return found
+
+    @property
+    def scale_element(self) -> Any:
+        return fx.Float32 if self.scale == "fp32" else fx.Uint8
 
     def blocks(self, rows: Any) -> Any:
         """Workgroups of so many rows."""
@@ -135,8 +153,7 @@ def store_groups(tensors, name, m, row, place, tops, values, rstd, config):
     """Store quantised values, and one scale for each group."""
     plan, lanes = config.plan, config.group // config.plan.vec
     out = Rows(tensors[f"{name}_out"], config.target.fp8, place)
-    scales = Buffer(tensors[f"{name}_scale"], fx.Float32 if config.scale == "fp32" else fx.Uint8, None,
-                    fx.Int64(m) * config.groups)
+    scales = Buffer(tensors[f"{name}_scale"], config.scale_element, None, fx.Int64(m) * config.groups)
     if fx.const_expr(lanes > plan.lanes):  # one group of all tiles
         top = tops[0]
         for t in tops[1:]:
@@ -169,8 +186,9 @@ def norm_rope_kernel(tensors, tokens: fx.Int32, table_rows: fx.Int32, config: fx
 @flyc.jit
 def launch_norm_rope(tensors: dict[str, Any], tokens: Any, table_rows: Any, config: NormRopeConfig,
                      stream: Any) -> None:
-    """Launch from a jit function; nothing where there are no tokens."""
+    """Launch from a jit function; nothing where there are no tokens. A call is refused whose operands do not fit."""
     config.target.require_traced()
+    require_operands(tensors, config.extents(tokens, table_rows))
     if tokens > 0:
         norm_rope_kernel(tensors, tokens, table_rows, config).launch(
             grid=config.blocks(tokens * config.heads) + config.blocks(tokens), block=config.threads, stream=stream)
