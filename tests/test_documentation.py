@@ -27,7 +27,7 @@ def name_of(page: Path) -> str:
 
 def blocks(page: Path, language: str) -> list[tuple[int, str, str]]:
     """(line, words after the language, text) of the fenced blocks of a page."""
-    text = page.read_text()
+    text = page.read_text(encoding="utf-8")
     return [(text[: m.start()].count("\n") + 1, m[2].strip(), m[3]) for m in BLOCK.finditer(text) if m[1] == language]
 
 
@@ -74,7 +74,7 @@ def test_links_lead_somewhere(page):
 
 def anchors(page: Path) -> set[str]:
     """The anchors that a renderer makes of the headings."""
-    headings = re.findall(r"^#+ +(.*)$", page.read_text(), re.M)
+    headings = re.findall(r"^#+ +(.*)$", page.read_text(encoding="utf-8"), re.M)
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
 

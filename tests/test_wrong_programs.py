@@ -11,7 +11,7 @@ import flydsl.expr as fx
 import flydsl.runtime as rt
 from flydsl.runtime.device import get_rocm_arch
 
-SOURCE = Path(__file__).read_text().splitlines()
+SOURCE = Path(__file__).read_text(encoding="utf-8").splitlines()
 
 
 def run(kernel, block=64, tensor=None):

@@ -28,7 +28,7 @@ LINE = re.compile(r"(?P<name>flydsl[\w.]*)(?:\s+deprecated (?P<since>\d+\.\d+))?
 def listed(path: Path) -> dict[str, str | None]:
     """Name -> the release that deprecated it, or None; SystemExit names a line that says something else."""
     found: dict[str, str | None] = {}
-    for number, text in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
+    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else [], 1):
         if not text or text.startswith("#"):
             continue
         match = LINE.fullmatch(text)
@@ -68,7 +68,7 @@ def write(package: str, path: Path, names: dict[str, str | None], now: set[str],
     kept = {name for name in names.keys() - now if not may_go(names[name], version)}
     lines = [f"# Public names of {package}; see tools/public_names.py."]
     lines += [f"{n}  deprecated {names[n]}" if names.get(n) else n for n in sorted(now | kept)]
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return [f"{name} is gone but was not deprecated in an earlier minor release: it stays listed" for name in kept]
 
 

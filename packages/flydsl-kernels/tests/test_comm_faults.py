@@ -60,7 +60,7 @@ def test_failures_name_the_rank(pool):  # noqa: F811
 
 def _shared_mappings():
     """Memory files of the simulator that this process has mapped, its own and its peers'."""
-    with open("/proc/self/maps") as lines:
+    with open("/proc/self/maps", encoding="utf-8") as lines:
         return sum("memfd:flysim" in line for line in lines)
 
 
@@ -109,7 +109,7 @@ def test_ranks_that_disagree(pool):  # noqa: F811
 
 def _not_in_files():
     """No memory that this process shares has a name, which could be left when everyone is dead. (torch's may.)"""
-    with open("/proc/self/maps") as lines:
+    with open("/proc/self/maps", encoding="utf-8") as lines:
         return not [line for line in lines if "/dev/shm/" in line and "torch" not in line and "gloo" not in line]
 
 
@@ -261,14 +261,14 @@ def _until_one_is_killed(rank, ranks, folder):
             out = torch.empty(len(x) * ranks if kind == "all_gather" else len(x))
             group.exchange(kind, x, out, "f32" if "reduce" in kind else "bytes")
             if turn == len(kinds):  # all are compiled
-                open(f"{folder}/{rank}", "w").close()
+                open(f"{folder}/{rank}", "w", encoding="utf-8").close()
             if skew.random() < 0.2:
                 time.sleep(skew.random() * 0.01)
             turn += 1
     told = re.fullmatch(rf"rank {rank}, (all_\w+ .*|before all_\w+): (the process of rank (\d) has ended|rank \d gave "
                         "up)", str(raised.value))
     assert told, str(raised.value)
-    open(f"{folder}/told{rank}", "w").write(told[3] or "")
+    open(f"{folder}/told{rank}", "w", encoding="utf-8").write(told[3] or "")
     del group
     gc.collect()
     assert _shared_mappings() == before

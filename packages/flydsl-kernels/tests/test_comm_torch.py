@@ -170,7 +170,7 @@ def _memory_is_given_back(rank, ranks):
 
 def _mapped():
     """Names of shared mappings of this process, without those that torch has."""
-    with open("/proc/self/maps") as lines:
+    with open("/proc/self/maps", encoding="utf-8") as lines:
         return sorted(line.split()[-1] for line in lines if " rw-s" in line and "torch" not in line)
 
 

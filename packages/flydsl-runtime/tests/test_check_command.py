@@ -63,7 +63,7 @@ def check(*arguments: str | Path, cwd: Path | None = None, **variables: str) -> 
 
 
 def lines_of(source: Path, *texts: str) -> list[int]:
-    rows = source.read_text().splitlines()
+    rows = source.read_text(encoding="utf-8").splitlines()
     return [next(n for n, row in enumerate(rows, 1) if text in row) for text in texts]
 
 

@@ -216,7 +216,7 @@ def wrong_kernel(X: fx.Tensor, n: fx.Int32):
 def wrong(X: fx.Tensor, n: fx.Int32):
     wrong_kernel(X, n).launch(grid=(1,), block=64)
 
-def helper"""))
+def helper"""), encoding="utf-8")
     assert main(["asm", str(program)]) == 0
     streams = capsys.readouterr()
     assert "s_endpgm" in streams.out and f"{program} ended with status 1" in streams.err
@@ -231,10 +231,10 @@ def test_run_passes_status_arguments_and_settings(program: Path) -> None:
     assert re.search(r"\[flydsl.compile\] scale for gfx950: load [\d.]+ ms", result.stderr)
     result = flydsl("run", program, 7, "--stats")
     assert result.returncode == 7 and "7 --stats" in result.stdout
-    program.write_text("raise ValueError('broken')")
+    program.write_text("raise ValueError('broken')", encoding="utf-8")
     result = flydsl("run", program)
     assert result.returncode == 1 and "ValueError: broken" in result.stderr
-    program.write_text("import sys; sys.exit('message')")
+    program.write_text("import sys; sys.exit('message')", encoding="utf-8")
     result = flydsl("run", program)
     assert result.returncode == 1 and "message" in result.stderr
 

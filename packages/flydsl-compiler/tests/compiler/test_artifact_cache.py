@@ -67,7 +67,7 @@ def _device(path: Path) -> None:
 
 
 def _deep(path: Path) -> None:
-    path.write_text("[" * 200_000)
+    path.write_text("[" * 200_000, encoding="utf-8")
 
 
 def _folder(path: Path) -> None:

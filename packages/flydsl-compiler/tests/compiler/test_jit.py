@@ -473,7 +473,7 @@ def test_straight_code_is_rewritten_when_it_is_traced(load: Any) -> None:
 def test_a_function_is_what_it_was_when_it_was_defined(load: Any) -> None:
     """Its file may change before its first call."""
     module = load(STRAIGHT)
-    Path(module.__file__).write_text("\n\n" + STRAIGHT.replace("n * 2", "n * 5"))
+    Path(module.__file__).write_text("\n\n" + STRAIGHT.replace("n * 2", "n * 5"), encoding="utf-8")
     linecache.checkcache()
     module.run(4)
     traced = module.run.last_compiled.source_ir

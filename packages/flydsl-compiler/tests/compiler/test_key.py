@@ -383,7 +383,7 @@ def test_names_in_bytecode_are_those_that_dis_finds() -> None:
     """Also with so many names that their numbers take an EXTENDED_ARG, before a chain and in it."""
     pending = [compile("".join(f"x = g{i}.a{i}.b(y{i})\n" for i in range(400)), "many names", "exec")]
     for module in (argparse, dataclasses, enum, pathlib, re, threading):
-        pending.append(compile(pathlib.Path(module.__file__).read_text(), module.__name__, "exec"))
+        pending.append(compile(pathlib.Path(module.__file__).read_text(encoding="utf-8"), module.__name__, "exec"))
     seen = 0
     while pending:
         code = pending.pop()
@@ -397,7 +397,7 @@ def test_names_in_bytecode_are_those_that_dis_finds() -> None:
 def test_imports_in_bytecode_are_those_of_the_source() -> None:
     """Also with so many names that their numbers take an EXTENDED_ARG."""
     many = "".join(f"import m{i}.n{i}\nfrom {'.' * (i % 3 + 1)}p{i} import a{i}, b{i} as c\n" for i in range(400))
-    sources = [many, *(pathlib.Path(module.__file__).read_text()
+    sources = [many, *(pathlib.Path(module.__file__).read_text(encoding="utf-8")
                        for module in (argparse, dataclasses, enum, pathlib, re, threading))]
     for source in sources:
         expected = set()

@@ -40,7 +40,7 @@ def run(Y: fx.Tensor, n: fx.Int32):
 
 def marked_line(module: Any) -> int:
     """Number of the line with the store."""
-    lines = Path(module.__file__).read_text().splitlines()
+    lines = Path(module.__file__).read_text(encoding="utf-8").splitlines()
     return 1 + next(i for i, text in enumerate(lines) if "# here" in text)
 
 

@@ -125,7 +125,8 @@ def run(X: fx.Tensor, n: fx.Int32):
         module.run(np.zeros(128, np.float32), 5)
     assert time.monotonic() - start < 10
     assert info.value.source is not None
-    line = 1 + next(i for i, text in enumerate(Path(module.__file__).read_text().splitlines()) if "# here" in text)
+    lines = Path(module.__file__).read_text(encoding="utf-8").splitlines()
+    line = 1 + next(i for i, text in enumerate(lines) if "# here" in text)
     assert abs(info.value.source[1] - line) <= 1  # of the loop: its condition or its body
 
 

@@ -90,7 +90,7 @@ def test_a_schedule_for_another_tile_is_told_at_its_line(load: Any, monkeypatch:
     assert "stale schedule" in text and "matrix: asked 6, the loop has 8" in text
     assert "ds_read: asked 4, the loop has 3" in text
     assert "vmem_read" not in text.split(";")[0] and "ds_write" not in text.split(";")[0]
-    with open(warning.filename) as file:
+    with open(warning.filename, encoding="utf-8") as file:
         assert "sched_dsrd(4)" in file.read().splitlines()[warning.lineno - 1]
     (found,) = compiled.artifact.metadata["schedules"]["k_0"]
     assert found["stale"] and found["source"] == f"{warning.filename}:{warning.lineno}"

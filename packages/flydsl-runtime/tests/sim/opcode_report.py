@@ -26,7 +26,7 @@ ENCODING = re.compile(
 
 def never_run(log: str, arch: str) -> tuple[int, int, dict[str, list[str]]]:
     """Compute mnemonics of `arch`, how many of them are in the log, and the others by family."""
-    with open(log) as lines:
+    with open(log, encoding="utf-8") as lines:
         opcodes = {ENCODING.sub("", line.split()[1]) for line in lines if line.startswith(f"{arch} ")}
     known = [i for i in coverage(arch, str(find_library())) if i.compute]
     run = {i.mnemonic for i in known if ENCODING.sub("", i.opcode) in opcodes}

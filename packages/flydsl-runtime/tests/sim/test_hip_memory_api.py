@@ -237,7 +237,7 @@ class TestVirtualMemory:
         os.close(file.value)
         assert lib.hipMemExportToShareableHandle(byref(file), handle, 2, 0) == INVALID
         imported = c_uint64()
-        with open(os.devnull) as other:
+        with open(os.devnull, encoding="utf-8") as other:
             assert lib.hipMemImportFromShareableHandle(byref(imported), other.fileno(), 1) == INVALID
         assert lib.hipMemImportFromShareableHandle(byref(imported), 987654, 1) == INVALID
         plain = create(sim, 2 * MB, handle_type=0)

@@ -21,7 +21,7 @@ def log() -> logging.Logger:
     if env.debug.log_to_console:
         _add(logger, logging.StreamHandler(), level, _CONSOLE)
     if env.debug.log_to_file:
-        _add(logger, logging.FileHandler(env.debug.log_to_file, mode="w"), level, _FILE)
+        _add(logger, logging.FileHandler(env.debug.log_to_file, mode="w", encoding="utf-8"), level, _FILE)
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
     return logger

@@ -111,7 +111,7 @@ def _calibrate(options: argparse.Namespace) -> int:
         return 1
     constants = fit(deviations)
     if options.output:
-        Path(options.output).write_text(json.dumps({"constants": constants}, indent=2) + "\n")
+        Path(options.output).write_text(json.dumps({"constants": constants}, indent=2) + "\n", encoding="utf-8")
     if options.json:
         print(json.dumps({"kernels": [asdict(d) for d in deviations], "constants": constants}, indent=2))
     else:
@@ -173,7 +173,7 @@ def main(argv: list[str] | None = None) -> int:
             if len(runs) > 2:
                 raise ValueError(f"report: one profile, or two to compare, and not {len(runs)}: {', '.join(runs)}")
             *earlier, launches = (Profile.load(run).launches for run in runs)
-            Path(options.output).write_text(render(launches, *earlier))
+            Path(options.output).write_text(render(launches, *earlier), encoding="utf-8")
             print(options.output)
         elif options.command == "stats":
             from .profiling import Profile

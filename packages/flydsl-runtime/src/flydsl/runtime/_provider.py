@@ -180,7 +180,7 @@ def _existing_candidates() -> Iterator[str]:
 
 def _mapped_libraries() -> Iterator[str]:
     try:
-        maps = Path("/proc/self/maps").read_text()
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return
     for line in maps.splitlines():

@@ -142,7 +142,7 @@ def run_ir(options: argparse.Namespace, output: Output) -> int:
     """Show the stages."""
     with tempfile.TemporaryDirectory() as folder:
         dumps = _dumps(options, folder)
-        texts = [(name, [(f.stem, f.suffix, f.read_text()) for f in files]) for name, files in dumps]
+        texts = [(name, [(f.stem, f.suffix, f.read_text(encoding="utf-8")) for f in files]) for name, files in dumps]
     if not options.locations:
         texts = [(name, [(*s[:2], without_locations(s[2])) for s in stages]) for name, stages in texts]
     document = []
@@ -204,7 +204,7 @@ def run_asm(options: argparse.Namespace, output: Output) -> int:
     """Show the assembly of the kernels."""
     with tempfile.TemporaryDirectory() as folder:
         dumps = _dumps(options, folder)
-        texts = [(name, f.read_text()) for name, files in dumps for f in files if f.suffix == ".s"]
+        texts = [(name, f.read_text(encoding="utf-8")) for name, files in dumps for f in files if f.suffix == ".s"]
     output.data([{"name": name, "asm": text} for name, text in texts])
     for name, text in texts:
         output.line(f"; ---- {name}", "bold")

@@ -56,14 +56,14 @@ def export_to_c(
     metadata = json.dumps(_metadata(artifact, symbol, slots), sort_keys=True, separators=(",", ":"))
     header = header_text(artifact, symbol, slots, SCHEMA_VERSION)
     with tempfile.TemporaryDirectory() as work:
-        (Path(work) / f"{file_name}.h").write_text(header)
+        (Path(work) / f"{file_name}.h").write_text(header, encoding="utf-8")
         (Path(work) / "image.hsaco").write_bytes(artifact.hsaco)
         source, image = Path(work) / "launcher.c", str(Path(work) / "image.hsaco")
-        source.write_text(source_text(artifact, symbol, slots, metadata, f"{file_name}.h", image))
+        source.write_text(source_text(artifact, symbol, slots, metadata, f"{file_name}.h", image), encoding="utf-8")
         built = Path(work) / f"{file_name}.o"
         _compile(source, built)
         shutil.copyfile(built, folder / f"{file_name}.o")
-    (folder / f"{file_name}.h").write_text(header)
+    (folder / f"{file_name}.h").write_text(header, encoding="utf-8")
 
 
 def _metadata(artifact: CompiledArtifact, symbol: str, slots: list[Slot]) -> dict[str, Any]:

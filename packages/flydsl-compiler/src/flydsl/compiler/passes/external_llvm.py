@@ -72,13 +72,14 @@ def generate_externally(
         folder = directory or Path(scratch)
         source, result = folder / f"{stage}_input.mlir", folder / f"{stage}_external_output.mlir"
         text = gpu_module.get_asm(print_generic_op_form=True)
-        source.write_text(f'"builtin.module"() ({{\n{text}\n}}) {{gpu.container_module}} : () -> ()\n')
+        whole = f'"builtin.module"() ({{\n{text}\n}}) {{gpu.container_module}} : () -> ()\n'
+        source.write_text(whole, encoding="utf-8")
         command = [str(tool), str(source), f"--pass-pipeline=builtin.module({fragment})", "-o", str(result),
                    *(_option(k, v) for k, v in options.items())]
         _run(command, Path(prefix).expanduser())
         if not result.is_file():
             raise ExternalLLVMError(f"the external tool wrote no output: {' '.join(command)}")
-        return _code_object(result.read_text(), str(gpu_module.attributes["sym_name"]).strip('"'))
+        return _code_object(result.read_text(encoding="utf-8"), gpu_module.attributes["sym_name"].value)
 
 
 def _run(command: list[str], prefix: Path) -> None:
@@ -111,7 +112,7 @@ def _code_object(text: str, symbol: str) -> bytes:
     except ir.MLIRError as error:
         raise ExternalLLVMError(f"the external tool's output is no MLIR that this version reads: {error}") from None
     binaries = [op for op in children(module) if op.name == "gpu.binary"]
-    names = [str(op.attributes["sym_name"]).strip('"') for op in binaries]
+    names = [op.attributes["sym_name"].value for op in binaries]
     if names != [symbol]:
         raise ExternalLLVMError(f"the external tool gave binaries {names}, expected [{symbol!r}]")
     (target,) = ir.ArrayAttr(binaries[0].attributes["objects"])

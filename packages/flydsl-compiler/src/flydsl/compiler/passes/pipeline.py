@@ -46,7 +46,7 @@ class _Dump:
 
     def write(self, label: str, text: str, suffix: str = ".mlir") -> None:
         path = self.directory / f"{self.number:02d}_{label}{suffix}"
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         sys.stdout.write(f"[flydsl.compile] dump {label} -> {path}\n")
         self.number += 1
 
@@ -56,7 +56,7 @@ def _text(module: Any) -> str:
 
 
 def _symbol(op: Any) -> str:
-    return str(op.attributes["sym_name"]).strip('"')
+    return str(op.attributes["sym_name"].value)
 
 
 class MlirCompiler:

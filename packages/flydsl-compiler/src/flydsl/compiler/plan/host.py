@@ -175,7 +175,7 @@ class PlanBuilder:
         elif name in ("func.return", "llvm.return"):
             self.code.append(["ret"])
         elif name == "cf.assert":
-            self.code.append(["assert", self._register(ir_walk.operands(op)[0]), str(op.attributes["msg"]).strip('"')])
+            self.code.append(["assert", self._register(ir_walk.operands(op)[0]), op.attributes["msg"].value])
         elif name == "vector.print":
             self._print(op)
         elif name not in _IGNORED:
@@ -332,7 +332,7 @@ class PlanBuilder:
         registers = [self._register(v) for v in sizes]
         streams = async_object or dependencies
         triples, size = self._kernel_arguments(arguments)
-        symbol = str(op.attributes["kernel"]).rpartition("::")[2].lstrip("@").strip('"')
+        symbol = op.attributes["kernel"].value[-1]
         self.code.append([
             "launch", symbol, registers[:3], registers[3:], self._register(shared[0]) if shared else -1,
             self._register(streams[0]) if streams else -1, triples, size,

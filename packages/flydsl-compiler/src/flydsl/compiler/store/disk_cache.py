@@ -171,7 +171,7 @@ class DiskCache:
         start = time.perf_counter()
         count = self.prune(limit, keep=keep)
         with contextlib.suppress(OSError):  # half a number is a smaller one: the next look comes earlier
-            stamp.write_text(f"{time.perf_counter() - start:.6f}")
+            stamp.write_text(f"{time.perf_counter() - start:.6f}", encoding="utf-8")
         return count
 
     def _sweep(self, everything: bool = False) -> None:

@@ -63,7 +63,7 @@ class GeometryTuningTable:
         Raises:
             ValueError: no entry fits.
         """
-        with open(path) as file:
+        with open(path, encoding="utf-8") as file:
             entries = json.load(file)
         wanted = dict(hidden_dim=hidden_dim, zero_copy=zero_copy, topk=topk, local_expert_num=local_expert_num)
         tables: dict[str, dict[int, tuple[int, int]]] = {"dispatch": {}, "combine": {}}

@@ -97,7 +97,7 @@ def read(file: Path) -> tuple[Entry, ...]:
     """
     if not file.exists():
         return ()
-    data = json.loads(file.read_text())
+    data = json.loads(file.read_text(encoding="utf-8"))
     if data.get("format") != FORMAT:
         raise ValueError(f"{file}: a table of format {FORMAT} is needed, this is one of {data.get('format')!r}")
     return tuple(Entry(**entry) for entry in data["entries"])

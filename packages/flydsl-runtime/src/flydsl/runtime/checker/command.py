@@ -114,7 +114,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         report = reports.text(record, checks)
     if output:
-        output.write_text(report + "\n")
+        output.write_text(report + "\n", encoding="utf-8")
     else:
         print(report)
     if record.findings:

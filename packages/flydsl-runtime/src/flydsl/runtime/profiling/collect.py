@@ -103,13 +103,13 @@ class Profile:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Everything as a JSON file, with the source lines: the input of ``python -m flydsl.runtime report``."""
-        Path(path).write_text(json.dumps(list(with_texts(self.launches))))
+        Path(path).write_text(json.dumps(list(with_texts(self.launches))), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Profile:
         """Reads a file that :meth:`save` wrote. Raises ValueError for anything else."""
         try:
-            raw = json.loads(Path(path).read_text())
+            raw = json.loads(Path(path).read_text(encoding="utf-8"))
             if not isinstance(raw, list):
                 raise TypeError("it is no list of launches")
             result = cls()

@@ -93,7 +93,7 @@ def _csv(path: Path) -> Iterator[_Launch]:
 
 def _json(path: Path) -> Iterator[_Launch]:
     try:
-        for tool in json.loads(path.read_text())["rocprofiler-sdk-tool"]:
+        for tool in json.loads(path.read_text(encoding="utf-8"))["rocprofiler-sdk-tool"]:
             names = {s["kernel_id"]: s.get("formatted_kernel_name") or s["kernel_name"] for s in tool["kernel_symbols"]}
             agents = {a["id"]["handle"]: f"Agent {a['node_id']}" for a in tool.get("agents", ())}
             counters = {c["id"]["handle"]: c["name"] for c in tool.get("counters", ())}

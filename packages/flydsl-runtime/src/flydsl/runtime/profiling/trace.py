@@ -70,4 +70,4 @@ def write_trace(launches: Sequence[LaunchProfile], path: str | os.PathLike[str])
         "traceEvents": events, "displayTimeUnit": "ns",
         "otherData": {"note": "cycle estimates of the FlyDSL simulator, not a hardware measurement",
                       "truncated": truncated},
-    }))
+    }), encoding="utf-8")
