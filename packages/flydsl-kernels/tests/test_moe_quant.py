@@ -251,6 +251,16 @@ def test_waves_share_the_k_of_few_rows(quant, shape):
     assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
 
 
+@needs("gfx942", "gfx950", "gfx1250")
+def test_what_is_on_its_way_to_few_rows_stays_in_registers():
+    """A whole turn of the loop: operands of the next tile beside those of this one and sums of blocks."""
+    given = MOE.sample(Draw(target()), 20, 4096, experts=1, inter=32, topk=1, quant="fp8_block")
+    with rt.profile() as profile:
+        MOE.run(*given)
+    products = [launch for launch in profile.launches if launch.kernel.startswith("grouped")]
+    assert [launch.raw["scratch_bytes"] for launch in products] == [0, 0]
+
+
 @pytest.mark.parametrize("quant", QUANTS)
 def test_a_token_of_nan_is_nobody_elses(quant):
     """Not even where a reduction ends within what is read together."""

@@ -144,6 +144,22 @@ def test_columns_of_experts_fill_the_compute_units():
     assert columns("fp8_block", 1, False) == (1, 128) and columns("a16w4", 1, False) == (1, 64)
 
 
+@needs("gfx942", "gfx950", "gfx1250")
+@pytest.mark.parametrize("quant", ["a16w4", "a16i4"])
+def test_4_bit_columns_are_as_many_bytes_as_the_rows_that_are_read_for_them(quant):
+    """Of two tiles of 16-bit rows, while there are two workgroups for each compute unit."""
+
+    def columns(blocks, gated, n=4096, block=32):
+        tile = tile_of(target(), quant, block, gated, n, 4096, blocks)
+        assert tile["k_waves"] == 4
+        return tile["block_n"]
+
+    units, many = target().compute_units, 64 if target().mx else 32
+    assert columns(units, False) == many and columns(units, True) == many // 2
+    assert columns(-(-2 * units // 128), False) == 32  # two workgroups of so many for each unit
+    assert columns(1, False) == columns(1, True) == columns(units, False, block=16) == 16
+
+
 @pytest.mark.one_arch
 @needs("gfx942", "gfx950", "gfx120", "gfx1250")
 def test_mixtures_and_attention_take_what_was_found(tmp_path, monkeypatch):

@@ -222,10 +222,11 @@ class GroupedConfig(KernelConfig):
 
     @property
     def hints(self) -> dict[str, Any] | None:
-        """Of gfx1250, whose waves may have more than the usual registers: many sums need them, and sums that are
-        scaled block by block. Beside narrow weights, which are loaded far ahead or converted, they take all."""
+        """Of gfx1250, whose waves may have more than the usual registers: many sums need them, sums that are scaled
+        block by block, and operands that come straight to them. Beside narrow weights, which are loaded far ahead or
+        converted, many sums take all."""
         sums = self.m_repeat * self.n_repeat * self.streams * (2 if self.format.scales == "blocks" else 1)
-        if not self.target.tensor_moves or sums <= 8:
+        if not self.target.tensor_moves or (sums <= 8 and not self.direct):
             return None
         alone = sums >= 32 and self.format.bits_b < 16
         return {"rocdl.waves_per_eu": 1 if alone else 2}

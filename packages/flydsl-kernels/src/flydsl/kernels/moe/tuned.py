@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from itertools import product
 from typing import Any
@@ -80,24 +81,28 @@ def tile_columns(target: Target, block: int, gated: bool, quant: str = "none") -
 
 
 def tile_of(target: Target, quant: str, block: int, gated: bool, n: int, k: int,
-            blocks: int | None = None) -> dict[str, Any]:
+            blocks: float = math.inf) -> dict[str, Any]:
     """Groups of waves that share a tile's k, columns of a workgroup, and bytes of a row of x in a tile, for about so
     many blocks of rows (by default as many as fill a device)."""
-    columns = _columns(target, quant, block, gated)
     # On gfx120 workgroups of any size keep the memory busy; rows of two tiles would then only be read more often.
     if block <= 16 * (1 if target.arch == "gfx120" else FEW):
-        return _streaming_tile(target, quant, block, columns, k)
-    tile = whole_tile(target, quant, block, columns, k)
-    return tile if blocks is None else filling_tile(target, quant, tile, block, gated, n, k, blocks)
+        return _streaming_tile(target, quant, block, gated, n, k, blocks)
+    tile = whole_tile(target, quant, block, _columns(target, quant, block, gated), k)
+    return filling_tile(target, quant, tile, block, gated, n, k, blocks)
 
 
-def _streaming_tile(target: Target, quant: str, block: int, columns: int, k: int) -> dict[str, Any]:
-    """That of few rows: weights are read by as many workgroups as possible, of fewer than `columns`; as far as the
-    weights need no other padding than for one."""
-    kind = FORMATS[quant]
-    # Two tiles of 16-bit rows are more to load than what fp4 columns are to load and, in an instruction, convert.
-    wide = block > 16 and kind.scales == "groups" and kind.b == "fp4" and target.converts_fp4
-    least = min(columns, 128 if kind.scales == "micro" or wide else 64)
+def _streaming_tile(target: Target, quant: str, block: int, gated: bool, n: int, k: int,
+                    blocks: float) -> dict[str, Any]:
+    """That of few rows: weights are read by as many workgroups as possible, of few columns; as far as the weights need
+    no other padding than for one."""
+    kind, columns = FORMATS[quant], _columns(target, quant, block, gated)
+    least = min(columns, 128 if kind.scales == "micro" else 64)  # of four waves side by side
+    if block > 16 and kind.scales == "groups":
+        # Each workgroup reads two tiles of 16-bit rows, which are more bytes than few columns of 4 bits. Where no
+        # instruction converts these, more of them take too many registers.
+        streams, most = 2 if gated else 1, 256 if target.mx else 128
+        while 2 * least * streams <= most and load(target, blocks * streams, n, 2 * least // WAVES) >= 2:
+            least *= 2
     for waves in (4, 2):
         if shared := shared_tile(target, quant, block, least // waves, k, waves):
             return shared
@@ -105,7 +110,7 @@ def _streaming_tile(target: Target, quant: str, block: int, columns: int, k: int
 
 
 def filling_tile(target: Target, quant: str, tile: dict[str, Any], block: int, gated: bool, n: int, k: int,
-                 blocks: int) -> dict[str, Any]:
+                 blocks: float) -> dict[str, Any]:
     """`tile`, or a narrower one while there are no two workgroups for each compute unit, one of which works while the
     other waits for memory. One that is alone waits half as often if its waves share k, but reads more for it, of gate
     and up too much."""
@@ -142,7 +147,7 @@ def shared_tile(target: Target, quant: str, block: int, columns: int, k: int, wa
     shares = (WORD_K * kind.bits_a // 8,) if kind.scales == "micro" else (2 * row_bytes, row_bytes)
     if crowded(target, quant):
         shares = (row_bytes,)
-    if kind.scales == "groups" and target.converts_fp4:
+    if kind.scales == "groups" and target.converts_fp4 and block == 16:
         shares = (4 * row_bytes, *shares)
     # Through LDS they come in two stages.
     most = target.lds_bytes // (2 * block * waves) if block > 16 * FEW else max(shares)
@@ -184,7 +189,8 @@ def expert_tiles(target: Target, quant: str, rows: int, experts: int, model: int
     return tiles_of_block(target, quant, block, model, inter, cdiv(rows, block) + experts // 2)
 
 
-def tiles_of_block(target: Target, quant: str, block: int, model: int, inter: int, blocks: int | None = None) -> Tiles:
+def tiles_of_block(target: Target, quant: str, block: int, model: int, inter: int,
+                   blocks: float = math.inf) -> Tiles:
     """Those of blocks of `block` rows, as :func:`tile_of`."""
     up, down = (tile_of(target, quant, block, gated, n, k, blocks)
                 for gated, n, k in ((True, inter, model), (False, model, inter)))
