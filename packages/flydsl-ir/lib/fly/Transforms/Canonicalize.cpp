@@ -39,10 +39,17 @@ struct RebuildStaticValue : RewritePattern {
     auto type = dyn_cast<MayStaticTypeInterface>(op->getResult(0).getType());
     if (!type || !type.isStatic())
       return failure();
+    // A call or a region of another dialect may do more than give its value: it stays, unused.
+    bool stays = !isa<FlyDialect>(op->getDialect()) && !isMemoryEffectFree(op);
+    if (stays && op->use_empty())
+      return failure();
     Value value = type.rebuildStaticValue(rewriter, op->getLoc(), op->getResult(0));
     if (!value)
       return failure();
-    rewriter.replaceOp(op, value);
+    if (stays)
+      rewriter.replaceAllUsesWith(op->getResult(0), value);
+    else
+      rewriter.replaceOp(op, value);
     return success();
   }
 };

@@ -97,6 +97,8 @@ struct SwizzleOps {
 } // namespace
 
 static std::optional<SwizzleOps> matchSwizzle(arith::XOrIOp xorOp) {
+  if (!xorOp.getType().isIntOrIndex()) // constants match splats of vectors as well
+    return std::nullopt;
   SwizzleOps result;
   auto matchSide = [&](Value x, Value moved) {
     auto shr = moved.getDefiningOp<arith::ShRUIOp>();

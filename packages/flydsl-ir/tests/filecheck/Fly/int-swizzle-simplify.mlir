@@ -40,4 +40,21 @@ gpu.module @m {
     llvm.store %r, %p : i32, !llvm.ptr
     gpu.return
   }
+
+  // Lanes of a vector are no addresses.
+  // CHECK-LABEL: gpu.func @lanes(
+  // CHECK: %[[U:.*]] = arith.addi
+  // CHECK: arith.xori %[[U]], %{{.*}} : vector<4xi32>
+  // CODEGEN none: the value is not used
+  gpu.func @lanes(%x: vector<4xi32>) {
+    %c96 = arith.constant dense<96> : vector<4xi32>
+    %c24 = arith.constant dense<24> : vector<4xi32>
+    %c2 = arith.constant dense<2> : vector<4xi32>
+    %u = arith.addi %x, %c96 : vector<4xi32>
+    %a = arith.andi %u, %c24 : vector<4xi32>
+    %s = arith.shrui %a, %c2 : vector<4xi32>
+    %r = arith.xori %u, %s : vector<4xi32>
+    vector.print %r : vector<4xi32>
+    gpu.return
+  }
 }
