@@ -110,7 +110,7 @@ def dense_loop(tensors: dict[str, Any], m: Any, row: Any, column: Any, stages: l
 @flyc.kernel
 def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C, or with split_k its share of the reduction into the workspace."""
-    op, lane, stages = config.op, lane_of(config.target.wave), config.stages_in(Lds())
+    lane, stages = lane_of(config.target.wave), config.stages_in(Lds())
     (wave_m, _), wave_k = config.wave_of(lane), config.k_wave_of(lane)
     row, column = config.corner(m)
     loop = dense_loop(tensors, m, row, column, stages, lane, config)
