@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any, overload
 
 from flydsl.runtime import PartialWordError
 from flydsl.runtime.device_runtime import ensure_compile_runtime_pairing_from_env
+from flydsl.runtime.forking import fork_safe_lock
 from flydsl.tracing.context import CompilationContext, activity, merge_compile_hints
 from flydsl.tracing.diagnostics import install_excepthook
 from flydsl.tracing.protocol import cache_signature
@@ -87,7 +87,7 @@ class JitFunction:
         self._parameters: Parameters | None = None
         self._compiled: dict[Any, CompiledFunction] = {}
         self._lowered = LoweredModules()
-        self._lock = threading.RLock()
+        self._lock = fork_safe_lock()
         self._plain = _Bound(self, None)
         self._dispatch: Callable[..., Any] = _undecided
         self._instances: dict[int, _Bound] = {}
@@ -420,13 +420,14 @@ class JitFunction:
 
     def _compile(self, call: Call) -> CompiledArtifact:
         """Trace and lower, unless only back end options differ from an earlier compile; then generate code."""
+        from flydsl.ir import compiling  # its native part is needed only here
         from flydsl.tracing.kept import keep_body
 
         from .trace.module import trace
 
         front = call.front_key()
         lowered = self._lowered.get(front)
-        with mlir_context():
+        with compiling(), mlir_context():
             if lowered is None:
                 start, known = time.perf_counter(), call.live.reach() == call.reached
                 with recorded_reads() as reads:

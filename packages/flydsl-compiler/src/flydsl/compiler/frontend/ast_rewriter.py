@@ -98,6 +98,7 @@ _HELPERS: dict[str, Any] = {
     "dsl_assigned_": flow.dsl_assigned_,
     "dsl_compare_chain_": flow.dsl_compare_chain_,
     "dsl_container_": flow.dsl_container_,
+    "dsl_key_": flow.dsl_key_,
     "dsl_min_max_": flow.dsl_min_max_,
     "__check_local_var": flow.check_local_var,
     "__require_static": flow.require_static_,
@@ -172,7 +173,7 @@ class Source:
             if self.first_line == 1:
                 ast.increment_lineno(node, -1)
         if not isinstance(node, ast.FunctionDef):
-            raise OSError(f"line {self.first_line} of its file has no function any more: the file was changed meanwhile")
+            raise OSError(f"line {self.first_line} of its file has no function any more: it was changed meanwhile")
         return node
 
 

@@ -23,11 +23,13 @@ from .ast_scope import (
     escapes,
     function_locals,
     is_const_expr,
+    is_dotted_name,
 )
 
 _NAMES = "__ret_names"
 _counter = itertools.count()
 _DUPLICATE_LIMIT = 400  # syntax nodes that may be copied into both branches of a nested return
+_LOOK_UPS = ("get", "pop", "setdefault")  # of dictionaries
 _COMPARE_TEXT = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.Is: "is",
     ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
@@ -69,8 +71,13 @@ class Transformer(ast.NodeTransformer):
     # ---- calls
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """``min`` and ``max`` compare, which Python does with run-time values only where it is told how."""
+        """``min`` and ``max`` compare, which Python does with run-time values only where it is told how. A dictionary
+        would not find a run-time value."""
         self.generic_visit(node)
+        func = node.func
+        if isinstance(func, ast.Attribute) and func.attr in _LOOK_UPS and node.args and is_dotted_name(func.value):
+            key = _call("dsl_key_", func.value, node.args[0])
+            node.args[0] = ast.copy_location(key, node.args[0])
         if isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
             call = ast.Call(_name("dsl_min_max_"), [node.func, *node.args], node.keywords)
             return ast.copy_location(call, node)

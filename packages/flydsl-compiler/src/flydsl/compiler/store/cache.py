@@ -74,6 +74,10 @@ class FileLock:
 
     def __exit__(self, *exc: object) -> None:
         if self._fd is not None:
+            import fcntl
+
+            with contextlib.suppress(OSError):  # a child that was forked meanwhile has the file open, too
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
             os.close(self._fd)
             self._fd = None
 
