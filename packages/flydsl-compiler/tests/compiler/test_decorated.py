@@ -78,6 +78,41 @@ def test_function_in_a_method_has_the_names_of_the_class(load: Callable[[str], A
     assert module.__().m(4) == 8
 
 
+def test_bodies_of_classes_stay_python(load: Callable[[str], Any]) -> None:
+    """What an `if` there binds is an attribute, whether or not the function names it elsewhere."""
+    source = """
+        def f(a, b):
+            class __R:
+                __v = a
+                if __v:
+                    __w = __v + 1
+                else:
+                    __w = b
+                for __i in range(b):
+                    __w += __i
+                while __w < 3:
+                    __w += 1
+                    if __w == 2:
+                        break
+                def get(self):
+                    if self.__v > b:
+                        __r = self.__w
+                    else:
+                        __r = [self.__v for __k in (1,) if __k]
+                    return __r
+            return __R().get(), [k for k in vars(__R) if k[:2] == "_R"]
+    """
+    plain, rewritten = load(source).f, ASTRewriter.transform(load(source).f)
+    for a in range(3):
+        assert [rewritten(a, b) for b in range(4)] == [plain(a, b) for b in range(4)]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="syntax of Python 3.12")
+def test_type_parameters(load: Callable[[str], Any]) -> None:
+    module = load("def f[T](a: T, b):\n    if a:\n        r = [T, b]\n    else:\n        r = None\n    return r\n")
+    assert ASTRewriter.transform(module.f)(1, 2) == [module.f.__type_params__[0], 2]
+
+
 class Scaled:
     def factor(self, v: Any) -> Any:
         return v * 3.0

@@ -16,11 +16,9 @@ _IDENTIFIERS = ("id", "attr", "arg", "name", "asname", "rest")
 
 def write_out_class(node: ast.FunctionDef, function: FunctionType) -> None:
     """Rename the private names of a method's tree in place, and give its `super()` calls their arguments."""
-    owner = _class_name(function.__qualname__)
-    if owner.strip("_"):
-        name = node.name  # by which its code is found
-        _PrivateNames(owner.lstrip("_")).visit(node)
-        node.name = name
+    name = node.name  # by which its code is found
+    _PrivateNames(_class_name(function.__qualname__)).visit(node)
+    node.name = name
     shadowed = "super" in function.__globals__ or "super" not in function.__code__.co_names
     if "__class__" in function.__code__.co_freevars and not shadowed:
         _SuperCalls().visit(node)
@@ -40,11 +38,11 @@ class _PrivateNames(ast.NodeVisitor):
     """
 
     def __init__(self, owner: str) -> None:
-        self.owner = owner
+        self.owner = owner.lstrip("_")  # none for a class that has underscores only
 
     def _renamed(self, name: str) -> str:
         private = name.startswith("__") and not name.endswith("__") and "." not in name
-        return f"_{self.owner}{name}" if private else name
+        return f"_{self.owner}{name}" if private and self.owner else name
 
     def generic_visit(self, node: ast.AST) -> None:
         for field in _IDENTIFIERS:
@@ -56,9 +54,12 @@ class _PrivateNames(ast.NodeVisitor):
         super().generic_visit(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        node.name = self._renamed(node.name)
+        name, node.name = node.name, self._renamed(node.name)
         for outside in (*node.decorator_list, *node.bases, *node.keywords):
             self.visit(outside)
+        inner = _PrivateNames(name)
+        for statement in node.body:
+            inner.visit(statement)
 
 
 class _SuperCalls(ast.NodeVisitor):

@@ -100,10 +100,12 @@ _HELPERS: dict[str, Any] = {
     "dsl_container_": flow.dsl_container_,
     "dsl_key_": flow.dsl_key_,
     "dsl_min_max_": flow.dsl_min_max_,
-    "__check_local_var": flow.check_local_var,
-    "__require_static": flow.require_static_,
-    "__const_expr": flow.const_expr,
-    "__check_raise": flow.check_raise,
+    # With underscores at the end, too, so that they are not renamed in classes.
+    "__check_local_var__": flow.check_local_var,
+    "__require_static__": flow.require_static_,
+    "__const_expr__": flow.const_expr,
+    "__check_raise__": flow.check_raise,
+    "__check_local_var": flow.check_local_var,  # the older name
     "_flydsl_loc": flow.statement_location,
     "scf_if_dispatch": flow.scf_if_dispatch,
     "scf_return_dispatch": flow.scf_return_dispatch,
@@ -265,6 +267,8 @@ def _compile(node: ast.FunctionDef, function: FunctionType, kernel: bool, suspen
     for argument in ast.walk(node.args):
         if isinstance(argument, ast.arg):
             argument.annotation = None
+    if hasattr(node, "type_params"):  # Python 3.12: what is read of them is a captured variable
+        node.type_params = []
     write_out_class(node, function)
     node = ast.fix_missing_locations(Transformer(filename, plain_bindings(node), kernel).visit(node))
     if env.debug.enable_debug_info:
