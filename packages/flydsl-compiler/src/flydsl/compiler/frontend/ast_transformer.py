@@ -347,7 +347,8 @@ class Transformer(ast.NodeTransformer):
         if leaving or writes.deleted or self.class_body:
             # Python's own statement: what leaves the construct cannot be a run-time branch.
             first = [*leaving, *writes.deleted, node][0]
-            what = {ast.Return: "return", ast.Break: "break", ast.Continue: "continue", ast.If: "if"}.get(type(first), "del")
+            known = {ast.Return: "return", ast.Break: "break", ast.Continue: "continue", ast.If: "if"}
+            what = known.get(type(first), "del")
             self.generic_visit_statement(node)
             text = ast.Constant(f"`{what}` (line {getattr(first, 'lineno', '?')})")
             node.test = ast.copy_location(_call("__require_static__", node.test, text), node.test)
