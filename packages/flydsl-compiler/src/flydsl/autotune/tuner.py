@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import inspect
 import json
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from flydsl.compiler.backends import current_target, get_backend
 from flydsl.compiler.specialization.environment import key_environment
 from flydsl.compiler.specialization.signature import Parameters
 from flydsl.compiler.store.toolchain import toolchain_fingerprint
+from flydsl.runtime.forking import fork_safe_lock
 from flydsl.tracing.context import CompilationContext, merge_compile_hints
 from flydsl.utils import env
 
@@ -131,7 +131,7 @@ class Autotuner:
         self._check_names()
         self.cache = WinnerCache(self.__name__)
         self._variants: dict[str, Any] = {}
-        self._lock = threading.RLock()
+        self._lock = fork_safe_lock()
 
     def _check_names(self) -> None:
         """ValueError for a tensor that is no parameter; a warning for such a key, which tells no calls apart."""
