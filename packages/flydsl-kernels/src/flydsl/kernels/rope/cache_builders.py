@@ -87,7 +87,8 @@ def build_fused_rope_cache_module(head_dim: int = 64, rotary_dim: int = -1, num_
     KScale, VScale, stream=None)``.
 
     Args:
-        head_dim, rotary_dim, num_q_heads, num_kv_heads: of Q[T, QH, D], K and V[T, KH, D]; -1 rotates all features.
+        head_dim, rotary_dim, num_q_heads, num_kv_heads: of Q[T, QH, D], K and V[T, KH, D], whose tokens and heads may
+            lie apart, as do those of Q_out and K_out; -1 rotates all features.
         block_size: positions of a block of the caches.
         is_neox: pairs ``(i, i + rotary_dim / 2)``, else neighbours.
         flash_layout: caches are ``[blocks, block_size, KH, D]``; else keys ``[blocks, KH, D/16, block_size, 16]`` and
