@@ -239,6 +239,8 @@ def test_what_caches_are_refused():
         run(vc=cache[:2])
     with pytest.raises(ValueError, match="scales are of fp8 caches, and these are f32"):
         run(k_scale=torch.ones(1), v_scale=torch.ones(1))
+    with pytest.raises(ValueError, match="k_cache is written, and elements of it are in one place"):
+        run(kc=cache[:1].expand(cache.shape))
     with pytest.raises(TypeError, match="dtype float16 is not supported: expected one of f32, fp8"):
         run(kc=cache.half(), vc=cache.half())
     with pytest.raises(SimulatorError, match="trap"):

@@ -45,6 +45,7 @@ class CacheConfig(KernelConfig):
         eps: queries and keys are normalised before they are rotated, each head by its root mean square and `eps` and
             times the weights; None: they are not.
         weight_offset: added to the weights in f32 (1 in norms of Gemma, whose weights are differences from one).
+        spaced: tokens and heads of tensors (tokens, heads, features) may lie apart; else all are dense.
     """
 
     rotation: Rotation
@@ -58,6 +59,7 @@ class CacheConfig(KernelConfig):
     scaled: bool
     eps: float | None = None
     weight_offset: float = 0.0
+    spaced: bool = False
 
     @property
     def lanes(self) -> int:
@@ -85,10 +87,13 @@ class CacheConfig(KernelConfig):
         q, k = (self.q_heads, self.rotation.dim), (self.kv_heads, self.rotation.dim)
         return {"q": q, "k": k, "v": (self.kv_heads, self.values.dim), "q_out": q, "k_out": k}
 
+    def strides(self, tensors: dict[str, Any], name: str) -> list[Any] | None:
+        """Of tokens, heads and features, as they are given; None: the operand is dense."""
+        return steps_of(tensors[name], 3) if self.spaced else None
+
     def steps(self, tensors: dict[str, Any], name: str) -> tuple[Any, Any]:
-        """Elements between tokens and between heads: of a tensor (tokens, heads, features) its strides."""
-        heads, dim = self.heads[name]
-        given = steps_of(tensors[name], 3)
+        """Elements between tokens and between heads."""
+        given, (heads, dim) = self.strides(tensors, name), self.heads[name]
         return (heads * dim, dim) if given is None else (given[0], given[1])
 
     def extents(self, tensors: dict[str, Any], tokens: Any, blocks: Any, table_rows: Any) -> dict[str, Extent]:
@@ -97,7 +102,7 @@ class CacheConfig(KernelConfig):
         table, found = Extent(fx.Int64(table_rows) * self.rotation.columns), {}
         for name, (heads, dim) in self.heads.items():
             found[name] = Extent(fx.Int64(tokens) * (heads * dim), element)
-            if steps_of(tensors[name], 3) is not None:
+            if self.strides(tensors, name) is not None:
                 token, head = self.steps(tensors, name)
                 found[name] = strided_extent(tokens, token, element, (heads, head), (dim, 1))
         for name, layout in (("k", self.keys_layout), ("v", self.values_layout)):
@@ -220,10 +225,10 @@ def rope_cache_kernel(tensors, blocks: fx.Int32, table_rows: fx.Int32, config: f
                 cache.store(head, feature, source.load(head * across + feature, v.vec), v.dim)
 
 
-def _require_heads(name: str, tensor: Any, tokens: Any, config: CacheConfig) -> None:
+def _require_heads(name: str, tensors: dict[str, Any], tokens: Any, config: CacheConfig) -> None:
     """From a jit function: a call is refused whose tensor (tokens, heads, features) has strides that accesses have
     not."""
-    given = steps_of(tensor, 3)
+    given = config.strides(tensors, name)
     if given is None:
         return
     token, head, feature = given
@@ -242,7 +247,7 @@ def launch_rope_cache(tensors: dict[str, Any], tokens: Any, blocks: Any, table_r
     """Launch from a jit function; nothing where there are no tokens. A call is refused whose operands do not fit."""
     config.target.require_traced()
     for name in config.heads:
-        _require_heads(name, tensors[name], tokens, config)
+        _require_heads(name, tensors, tokens, config)
     require_operands(tensors, config.extents(tensors, tokens, blocks, table_rows))
     if tokens > 0:
         rope_cache_kernel(tensors, blocks, table_rows, config).launch(
