@@ -99,14 +99,20 @@ def _literal(text: str) -> Any:
     return float(text) if any(c in text for c in ".e") else int(text)
 
 
-def signature_of(schema: str) -> inspect.Signature:
-    """The Python signature of ``(Tensor x, float eps=1e-5) -> Tensor``."""
+def _arguments_of(schema: str) -> Iterable[re.Match[str]]:
+    """Type, name and default of each argument."""
     inside = schema[1 : schema.index(") ->")]
-    parameters = []
     for text in filter(None, (part.strip() for part in inside.split(","))):
         found = _ARGUMENT.fullmatch(text)
         if found is None:
             raise ValueError(f"cannot read the argument {text!r} of the schema {schema!r}")
+        yield found
+
+
+def signature_of(schema: str) -> inspect.Signature:
+    """The Python signature of ``(Tensor x, float eps=1e-5) -> Tensor``."""
+    parameters = []
+    for found in _arguments_of(schema):
         default = inspect.Parameter.empty if found["default"] is None else _literal(found["default"])
         parameters.append(inspect.Parameter(found["name"], inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
     return inspect.Signature(parameters)
@@ -195,14 +201,32 @@ class Op:
     numpy: bool = True
     stable: bool = True
     signature: inspect.Signature = field(init=False)
+    _arrays: tuple[tuple[str, bool], ...] = field(init=False)  # of arguments: (name if it is a tensor, it may be None)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "signature", signature_of(self.schema))
+        object.__setattr__(self, "_arrays", tuple(
+            (found["name"] if found["type"].startswith("Tensor") and "[" not in found["type"] else "",
+             found["type"].endswith("?")) for found in _arguments_of(self.schema)))
 
     @property
     def changed(self) -> tuple[str, ...]:
         """Names of the operands that it changes in place, which the schema marks: ``Tensor(a!) cache``."""
         return tuple(re.findall(r"\(\w+!\) (\w+)", self.schema))
+
+    def _require_arrays(self, arguments: tuple[Any, ...]) -> None:
+        """TypeError unless the operands that the schema calls tensors are arrays of one kind, or None where it may."""
+        first: Any = None
+        for (name, optional), value in zip(self._arrays, arguments, strict=True):
+            if not name or value is None and optional or first is not None and type(value) is type(first):
+                continue
+            if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+                raise TypeError(f"{self.name}: {name} must be a torch tensor or a NumPy array{' or None' * optional}, "
+                                f"got {type(value).__name__}")
+            if first is not None and is_torch(value) != is_torch(first):
+                raise TypeError(f"{self.name}: operands must be all torch tensors or all NumPy arrays; "
+                                f"{name} is {type(value).__name__}, and {type(first).__name__} came before")
+            first = value
 
     def available(self, found: Target) -> bool:
         """Whether an architecture has it."""
@@ -227,9 +251,8 @@ class Op:
             ValueError: a shape, an option or the architecture is not supported.
         """
         arguments, found = self.arguments(*given, **named), target()
+        self._require_arrays(arguments)
         first = _first_array(arguments)
-        if first is None:
-            raise TypeError(f"{self.name}: expected a torch tensor or a NumPy array, got {type(arguments[0]).__name__}")
         if not self.numpy and not is_torch(first):
             if any(x is not None for x in into):
                 raise TypeError(f"{self.name}: results are written to torch tensors only")
