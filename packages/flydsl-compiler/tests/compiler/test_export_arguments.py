@@ -150,4 +150,4 @@ def test_parameters_named_like_what_the_header_has(load: Any, tmp_path: Path) ->
         command = [compiler, "-x", language, "-Wall", "-Werror", "-fsyntax-only", "main.c"]
         subprocess.run(command, cwd=tmp_path, check=True)
     header = (tmp_path / "pick.h").read_text(encoding="utf-8")
-    assert "int32_t x_data, void *x__data, const pick_x__layout_t *x__layout, int32_t x_layout, int32_t pick_," in header
+    assert "int32_t x_data, void *x__data, const pick_x__layout_t *x__layout, int32_t x_layout, int32_t pick_" in header
