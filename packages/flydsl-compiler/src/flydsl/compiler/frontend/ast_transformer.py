@@ -75,10 +75,10 @@ class Transformer(ast.NodeTransformer):
         """``min`` and ``max`` compare, which Python does with run-time values only where it is told how. A dictionary
         would not find a run-time value."""
         self.generic_visit(node)
-        func = node.func
-        if isinstance(func, ast.Attribute) and func.attr in _LOOK_UPS and node.args and is_dotted_name(func.value):
-            key = _call("dsl_key_", func.value, node.args[0])
-            node.args[0] = ast.copy_location(key, node.args[0])
+        func, first = node.func, node.args[0] if node.args else None
+        if first is not None and not isinstance(first, ast.Starred) and isinstance(func, ast.Attribute):
+            if func.attr in _LOOK_UPS and is_dotted_name(func.value):
+                node.args[0] = ast.copy_location(_call("dsl_key_", func.value, first), first)
         if isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
             call = ast.Call(_name("dsl_min_max_"), [node.func, *node.args], node.keywords)
             return ast.copy_location(call, node)
@@ -347,7 +347,8 @@ class Transformer(ast.NodeTransformer):
         if leaving or writes.deleted or self.class_body:
             # Python's own statement: what leaves the construct cannot be a run-time branch.
             first = [*leaving, *writes.deleted, node][0]
-            what = {ast.Return: "return", ast.Break: "break", ast.Continue: "continue", ast.If: "if"}.get(type(first), "del")
+            known = {ast.Return: "return", ast.Break: "break", ast.Continue: "continue", ast.If: "if"}
+            what = known.get(type(first), "del")
             self.generic_visit_statement(node)
             text = ast.Constant(f"`{what}` (line {getattr(first, 'lineno', '?')})")
             node.test = ast.copy_location(_call("__require_static__", node.test, text), node.test)
