@@ -201,13 +201,13 @@ class Op:
     numpy: bool = True
     stable: bool = True
     signature: inspect.Signature = field(init=False)
-    _arrays: tuple[tuple[str, bool], ...] = field(init=False)  # of arguments: (name if it is a tensor, it may be None)
+    _arrays: tuple[tuple[int, str, bool], ...] = field(init=False)  # tensors: (place, name, it may be None)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "signature", signature_of(self.schema))
         object.__setattr__(self, "_arrays", tuple(
-            (found["name"] if found["type"].startswith("Tensor") and "[" not in found["type"] else "",
-             found["type"].endswith("?")) for found in _arguments_of(self.schema)))
+            (i, found["name"], found["type"].endswith("?")) for i, found in enumerate(_arguments_of(self.schema))
+            if found["type"].startswith("Tensor") and "[]" not in found["type"]))
 
     @property
     def changed(self) -> tuple[str, ...]:
@@ -217,16 +217,18 @@ class Op:
     def _require_arrays(self, arguments: tuple[Any, ...]) -> None:
         """TypeError unless the operands that the schema calls tensors are arrays of one kind, or None where it may."""
         first: Any = None
-        for (name, optional), value in zip(self._arrays, arguments, strict=True):
-            if not name or value is None and optional or first is not None and type(value) is type(first):
+        for i, name, optional in self._arrays:
+            value = arguments[i]
+            kind = type(value)
+            if kind is first or value is None and optional:
                 continue
-            if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+            if not hasattr(kind, "dtype") or not hasattr(kind, "shape"):
                 raise TypeError(f"{self.name}: {name} must be a torch tensor or a NumPy array{' or None' * optional}, "
-                                f"got {type(value).__name__}")
-            if first is not None and is_torch(value) != is_torch(first):
+                                f"got {kind.__name__}")
+            if first is not None and hasattr(kind, "new_empty") != hasattr(first, "new_empty"):
                 raise TypeError(f"{self.name}: operands must be all torch tensors or all NumPy arrays; "
-                                f"{name} is {type(value).__name__}, and {type(first).__name__} came before")
-            first = value
+                                f"{name} is {kind.__name__}, and {first.__name__} came before")
+            first = kind
 
     def available(self, found: Target) -> bool:
         """Whether an architecture has it."""
