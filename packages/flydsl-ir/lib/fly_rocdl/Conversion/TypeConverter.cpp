@@ -74,16 +74,10 @@ static Value materializeBitcast(OpBuilder &builder, Type type, ValueRange inputs
 FlyToROCDLTypeConverter::FlyToROCDLTypeConverter(MLIRContext *ctx) {
   // Later conversions are tried first.
   addConversion([](Type type) { return type; });
-  addConversion([](FloatType type) -> Type {
-    if (type.getWidth() >= 16)
-      return type;
-    return IntegerType::get(type.getContext(), type.getWidth());
-  });
-  addConversion([](VectorType type) -> Type {
-    if (!isSmallFloat(type))
-      return type;
-    unsigned width = type.getElementType().getIntOrFloatBitWidth();
-    return type.clone(IntegerType::get(type.getContext(), width));
+  addConversion([](FloatType type) { return fly::getStorageType(type); });
+  addConversion([](IntegerType type) { return fly::getStorageType(type); });
+  addConversion([](VectorType type) {
+    return type.clone(fly::getStorageType(type.getElementType()));
   });
   addConversion([ctx](fly::PointerType type) {
     return convertPointer(ctx, type.getAddressSpace());
