@@ -15,7 +15,6 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..gemm.block_scales import BlockScaledProducts
 from ..host.dense import require_dense, require_operands
 from ..parts.grid import add_wave_slices, block_of
 from ..parts.index import div, mod
@@ -24,7 +23,7 @@ from ..parts.lane import lane_of
 from ..parts.mainloop import MainLoop, Staged
 from ..parts.memory import WORDS, pointer
 from ..parts.operand import Rows, WideRows
-from ..parts.products import TileProducts
+from ..parts.products import BlockScaledProducts, TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
 from .config import FEW, GroupedConfig
