@@ -152,6 +152,21 @@ def test_while_else_is_not_implemented(load: Any) -> None:
         ASTRewriter.transform(module.f)
 
 
+def test_look_ups_that_are_none(load: Any) -> None:
+    """What is called ``get`` may be anything, with any arguments."""
+    body = "d.get(*a), d.get(1, 5), o.get(k=3), o.pop(), d.setdefault(7, d.pop(1))"
+    module = load(f"def f(d, o, *a):\n    return {body}\n")
+
+    class Other:
+        def get(self, k):
+            return k
+
+        def pop(self):
+            return "popped"
+
+    assert ASTRewriter.transform(module.f)({1: 2}, Other(), 4, 0) == (0, 2, 3, "popped", 2)
+
+
 def test_function_without_source() -> None:
     scope: dict[str, Any] = {}
     exec("def f(n):\n    return n\n", scope)

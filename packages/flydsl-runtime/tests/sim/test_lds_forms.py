@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from asmlib import Program, module_text, wait_all
-from hiplib import assemble
+from asmlib import Bench, Program, module_text, wait_all
+from hiplib import SimError, assemble
 from test_valu import MASKS, invalid_lines
 
 SIZE = 8192  # bytes of LDS
@@ -409,3 +409,25 @@ def test_stores_from_lds_of_gfx90a(sim, build_dir):
         want[(8 * lane + 4 + 16) // 4] = (lane + 1) * 7
     sim.launch(sim.function(module, "from_lds"), (1,), (64,), [data, np.zeros((1, 64), np.uint32)])
     assert np.array_equal(data.ravel(), want)
+
+
+@pytest.mark.parametrize("bits", [4, 8, 16])
+def test_transposing_reads_need_aligned_lanes(sim, build_dir, bits):
+    """A lane whose address is no multiple of eight bytes is named, unless it is switched off."""
+    lane, cases = 37, {"aligned": (0, -1), "off": (2, ~(1 << 37)), "odd": (2, -1)}
+    programs = [
+        Program(name, f"""  v_lshlrev_b32 v1, 1, v0
+  v_cmp_eq_u32 vcc, {4 * lane}, v0
+  v_cndmask_b32 v2, 0, {odd}, vcc
+  v_add_u32 v1, v1, v2
+  s_mov_b32 exec_lo, {mask & 0xFFFFFFFF:#x}
+  s_mov_b32 exec_hi, {mask >> 32 & 0xFFFFFFFF:#x}
+  ds_read_b64_tr_b{bits} v[2:3], v1 offset:16
+  s_waitcnt lgkmcnt(0)
+  s_mov_b64 exec, -1
+""", 0, 1, 2) for name, (odd, mask) in cases.items()]  # fmt: skip
+    bench = Bench(sim, "gfx950", programs, build_dir)
+    for name in ("aligned", "off"):
+        bench.run(name, np.zeros((0, 64), np.uint32))
+    with pytest.raises(SimError, match=rf"lane {lane}: .* misaligned offset {8 * lane + 2 + 16}\b"):
+        bench.run("odd", np.zeros((0, 64), np.uint32))

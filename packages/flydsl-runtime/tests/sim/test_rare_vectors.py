@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from asmlib import Bench, Program
+from asmlib import Bench, Program, rdna
 from number_formats import decode
 from test_valu import MASKS, invalid_lines
 from valu_rare import masked_sad
 from valu_table import sext
 
 WORDS = 8  # v8..v15 are operands, v16..v20 results
+CHOICE = 0x5A5AA5C3  # s22
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,17 @@ def cases() -> list[Case]:
         number = 0 if value != value or value <= 0 else 255 if value >= 255 else round(value)
         return [byte_at(r[3], r[2], number)]
 
+    def signs(r: list[int], _lane: int, _wave: int) -> list[int]:
+        return [(r[0] & 0xFFFF ^ 0x8000) | (r[1] & 0x7FFF) << 16]
+
+    def turned(r: list[int], _lane: int, _wave: int) -> list[int]:
+        return [(r[0] >> 16 | 0x8000) | (r[1] & 0xFFFF ^ 0x8000) << 16]
+
     found = [
+        Case("v_pack_b32_f16 v16, -v8, |v9|", signs),
+        Case("v_pack_b32_f16 v16, -|v8|, -v9 op_sel:[1,0,0]", turned),
+        Case("v_cndmask_b16_e64 v16, -v8, |v9|, s22",
+             lambda r, lane, w: [r[1] & 0x7FFF if CHOICE >> lane & 1 else r[0] & 0xFFFF ^ 0x8000]),
         Case("v_mqsad_u32_u8 v[16:19], v[8:9], v10, v[12:15]", sums),
         Case("v_cvt_pk_u8_f32 v16, v8, v10, v11", narrow),
         Case("v_sat_pk4_i4_i8 v16, v8", saturated(-8, 7)),
@@ -86,18 +97,19 @@ def cases() -> list[Case]:
     return found
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1200", "gfx1201", "gfx1250"])
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1100", "gfx1200", "gfx1201", "gfx1250"])
 def test_rare_vectors(sim, build_dir, arch):
     """Results under a partial EXEC; the registers behind them keep what they had."""
-    wave = 32 if arch.startswith("gfx12") else 64
+    wave = 32 if rdna(arch) else 64
     mask = MASKS[wave][1]
     candidates = cases()
     wrong = invalid_lines(arch, [c.text for c in candidates])
     chosen = [c for n, c in enumerate(candidates) if n not in wrong]
-    assert len(chosen) >= (9 if arch == "gfx1250" else 2), [c.text for c in chosen]
+    assert len(chosen) >= (12 if arch == "gfx1250" else 4), [c.text for c in chosen]
     programs = []
     for n, case in enumerate(chosen):
         code = "".join(f"  v_mov_b32 v{16 + k}, {k}\n" for k in range(5)) + "  s_mov_b32 s20, 8\n  s_mov_b32 s21, 3\n"
+        code += f"  s_mov_b32 s22, {CHOICE:#x}\n"
         code += f"  s_mov_b32 exec_lo, {mask & 0xFFFFFFFF:#x}\n  s_mov_b32 exec_hi, {mask >> 32:#x}\n  {case.text}\n"
         programs.append(Program(f"r{n}", code + "  s_mov_b64 exec, -1\n", WORDS, 16, 5))
     bench = Bench(sim, arch, programs, build_dir)

@@ -53,9 +53,7 @@ ApproximateCheck::Kind ApproximateCheck::kindOf(const Inst &i) {
   const OpFacts &facts = i.def->facts;
   k.approximate = approximate(i) || (i.ext && i.ext->second && approximate(*i.ext->second));
   k.crossesLanes = (i.ext && i.ext->dpp) || facts.crossesLanes;
-  k.writesExec = facts.savesExec || (i.def->flags & kCompareX) ||
-                 (i.dst.kind == OperandKind::Sgpr && (i.dst.reg == kExec || i.dst.reg == kExec + 1)) ||
-                 (i.sdst.kind == OperandKind::Sgpr && i.sdst.reg == kExec);
+  k.writesExec = writesExec(i);
   k.partial = !i.plain && dwords(i.def->dst) == 1; // halves and bytes leave the rest alone
   return k;
 }

@@ -57,7 +57,11 @@ enum class Fidelity : uint8_t;
 /// Resolves one disassembled instruction into `inst`.
 Fidelity decodeInstruction(Program &program, const RawInst &raw, Inst &inst);
 
-/// Decides which instructions run together with those after them (`Inst::run`, `Inst::joined`).
+/// True if an instruction may write EXEC.
+bool writesExec(const Inst &inst);
+
+/// Decides which instructions run together with those after them (`Inst::run`, `Inst::joined`), and which a wave
+/// passes without anything to decide (`Inst::steers`).
 void joinRuns(Program &program);
 
 /// Decodes every instruction in `range`. Unknown bytes become instructions that

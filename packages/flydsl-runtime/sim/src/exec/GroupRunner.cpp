@@ -173,28 +173,18 @@ static void checkIndexed(const Wave &w, const Inst &i) {
 }
 
 namespace {
-/// What a wave runs without being seen, until it jumps, is seen or stops.
+/// Instructions that a wave has run one after the other, all on the lanes that are active now.
 struct Straight {
   Tally &tally;
   Wave &w;
-  uint32_t first = w.pc; ///< the first instruction that is not counted yet
+  uint32_t first = w.pc; ///< the first of them that is not counted yet
   ~Straight() { countTo(w.pc); }
   void countTo(uint32_t end) {
     if (end != first)
       tally.countStraight(first, end, w);
-  }
-  /// Behind the instruction before `end` the wave went on somewhere else.
-  [[gnu::noinline]] void jump(uint32_t end) {
-    countTo(end);
-    first = w.pc;
+    first = end;
   }
 };
-
-/// Of instructions that run together on some lanes. Apart, as `jump`: the loop needs the registers of the host.
-[[gnu::noinline]] void countPartials(Tally &tally, const Wave &w, uint32_t first, uint32_t end) {
-  for (uint32_t n = first; n < end; ++n)
-    tally.countPartial(n, w);
-}
 } // namespace
 
 /// True for a wave at a split barrier's wait that has not completed: the instruction runs again when it does.
@@ -203,31 +193,39 @@ static bool triesAgain(const Wave &w) { return w.state == WaveState::AtBarrier &
 /// The loop of a wave whose observer is shown memory accesses and has all instructions counted.
 void GroupRunner::runCounted(Wave &w, uint64_t &budget, Tally &tally) {
   const Inst *code = d.program->insts.data();
-  if (steps.empty())
-    for (uint32_t n = 0; n < tally.seen.size(); ++n)
-      steps.push_back((n + 1 + code[n].joined) << 1 | tally.seen[n]);
-  const uint32_t *const stepOf = steps.data();
+  if (quietEnds.empty()) {
+    quietEnds.resize(tally.seen.size());
+    for (auto n = static_cast<uint32_t>(quietEnds.size()), end = n; n-- > 0; quietEnds[n] = end)
+      if (code[n].steers || tally.seen[n])
+        end = n;
+  }
+  const uint32_t *const quietEnd = quietEnds.data();
   Straight straight{tally, w};
   uint64_t left = budget;
   do {
-    const uint32_t index = w.pc++, step = stepOf[index], next = step >> 1;
+    for (const uint32_t end = quietEnd[w.pc]; w.pc < end && left; --left) {
+      const Inst &i = code[w.pc++];
+      w.cur = &i;
+      i.run(w, i);
+    }
+    if (!left)
+      break;
+    const uint32_t index = w.pc++;
     const Inst &i = code[index];
     w.cur = &i;
-    if (step & 1)
+    if (tally.seen[index])
       observer->memoryAccess(w, i);
-    if (w.exec() != w.fullMask)
-      countPartials(tally, w, index, next);
+    if (!i.steers) {
+      i.run(w, i);
+      continue;
+    }
+    straight.countTo(w.pc);
     i.run(w, i);
-    if (w.pc != next)
-      straight.jump(next);
+    straight.first = w.pc;
+    if (triesAgain(w))
+      tally.takeBack(index, w);
   } while (w.state == WaveState::Running && --left);
   budget = left;
-  if (!triesAgain(w))
-    return;
-  straight.countTo(w.pc - 1);
-  straight.first = w.pc;
-  if (w.exec() != w.fullMask)
-    tally.countPartialBack(w.pc - 1, w);
 }
 
 void GroupRunner::runOne(Wave &w) {

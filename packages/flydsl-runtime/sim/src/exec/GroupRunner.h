@@ -81,9 +81,9 @@ private:
   uint8_t *lds = nullptr, *scratch = nullptr;
   Temps *temps = nullptr;
   std::unique_ptr<GroupObserver> observer;
-  /// By instruction, once some are counted: twice the number of the one after those that run together with it, and 1
-  /// more for an access that the observer is shown. What the loop asks of each, side by side.
-  std::vector<uint32_t> steps;
+  /// By instruction, once some are counted: the number of the first one, from it on, that steers or that the observer
+  /// is shown.
+  std::vector<uint32_t> quietEnds;
   std::vector<Wave> waves;
   std::vector<Place> places; ///< by wave
   LoopState loops;

@@ -156,6 +156,7 @@ struct Inst {
   /// Buffers: 1 offen, 2 idxen; LDS: 4; 8: the offset counts elements (scale_offset);
   /// 16: the 32-bit VGPR offset beside an SGPR base is signed (gfx1250).
   uint8_t addrMode = 0;
+  bool steers = true;    ///< its wave may go on somewhere else, stop or have other active lanes after it
   bool plain = false;    ///< no modifier of any kind: results may go straight to the VGPR
   bool rawSources = false; ///< a lane loop takes its sources as the registers have them, and no mask
   bool lds = false;      ///< load to LDS

@@ -171,7 +171,8 @@ void swizzle(Wave &w, const Inst &i) {
   });
 }
 
-/// Transposing reads: every lane loads 64 bits, 16 lanes exchange elements.
+/// Transposing reads: every lane loads 64 bits, 16 lanes exchange elements. Unlike plain reads they have no
+/// unaligned mode.
 /// aux: element bits.
 void readTranspose(Wave &w, const Inst &i) {
   unsigned bits = i.def->aux, slots = 64 / bits;
@@ -179,6 +180,9 @@ void readTranspose(Wave &w, const Inst &i) {
   const uint32_t *addr = row(w, i.src[0]);
   for (unsigned l = 0; l < w.lanes; ++l) {
     uint32_t at = addr[l] + static_cast<uint32_t>(i.imm);
+    if (at % 8 && (w.exec() >> l & 1))
+      raise(FaultKind::MisalignedAddress,
+            format("transposing LDS read of 8 bytes at the misaligned offset %u", at), static_cast<int>(l));
     if (inLds(w, at, 8))
       memcpy(&data[l], w.wg->lds + at, 8);
   }

@@ -133,7 +133,8 @@ void addSub(ValuBuilder &v) {
   v.alias("v_sub_co_ci_u32", "v_subb_co_u32");
   v.alias("v_subrev_co_ci_u32", "v_subbrev_co_u32");
   v.carry("v_cndmask_b32", [](u32 a, u32 b, u32 in, u32 &) { return in ? b : a; }, kCarryIn);
-  v.carry("v_cndmask_b16", [](u16 a, u16 b, u32 in, u32 &) { return in ? b : a; }, kCarryIn);
+  // Halves whose signs can be changed on the way, as those of v_cndmask_b32.
+  v.carry("v_cndmask_b16", [](H16 a, H16 b, u32 in, u32 &) { return u16(in ? b.bits : a.bits); }, kCarryIn);
   v.carry("v_mad_u64_u32",
           [](u32 a, u32 b, W64 c, u32, u32 &out) {
             const W64 p = product(a, b), r = plus(p, c);
@@ -316,7 +317,7 @@ void shortInts(ValuBuilder &v) {
         kKeepHigh);
   v.sat("v_mad_i16", [](u16 a, u16 b, u16 c) { return u16(u32(a) * b + c); },
         [](i16 a, i16 b, i16 c) { return clampI16(i32(a) * b + c); }, kKeepHigh);
-  v.op("v_pack_b32_f16", [](u16 a, u16 b) { return u32(a) | u32(b) << 16; });
+  v.op("v_pack_b32_f16", [](H16 a, H16 b) { return u32(a.bits) | u32(b.bits) << 16; });
 }
 
 void packed(ValuBuilder &v) {

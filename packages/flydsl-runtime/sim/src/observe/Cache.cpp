@@ -51,17 +51,17 @@ SharedCache::SharedCache(uint64_t bytes)
     : setBits(floorLog2(std::max<uint64_t>(kPageLines, bytes / kLineBytes / kWays))),
       wayStride((size_t(1) << setBits) + 16),
       size(kWays * wayStride * sizeof(uint32_t) + (size_t(1) << setBits)), ways(zeros(size), Release{size}),
-      victims(reinterpret_cast<uint8_t *>(ways.get() + kWays * wayStride)) {}
+      next(reinterpret_cast<uint8_t *>(ways.get() + kWays * wayStride)) {}
 
 inline unsigned SharedCache::touchOne(const Request &r, size_t index) {
   uint32_t *set = ways.get() + index;
-  unsigned way = 0;
-  while (way < kWays && set[way * wayStride] && set[way * wayStride] >> 8 != r.tag)
-    ++way; // those behind an empty way are empty, too
+  unsigned way = r.first ? kWays : 0;
+  while (way < kWays && set[way * wayStride] >> 8 != r.tag)
+    way = set[way * wayStride] ? way + 1 : kWays; // those behind an empty way are empty, too
   uint32_t before = 0;
   if (way == kWays) {
-    way = victims[index];
-    victims[index] = static_cast<uint8_t>((way + 1) % kWays);
+    way = next[index];
+    next[index] = static_cast<uint8_t>((way + 1) % kWays);
   } else {
     before = set[way * wayStride];
   }
@@ -74,23 +74,24 @@ inline unsigned SharedCache::touchOne(const Request &r, size_t index) {
   typedef uint64_t Halves __attribute__((vector_size(sizeof(Entries))));
   auto at = [&](unsigned way) { return reinterpret_cast<Entries *>(ways.get() + index + way * wayStride); };
   Entries before = {};
-  unsigned way = 0;
-  for (; way < kWays; ++way) {
+  unsigned way = r.first ? kWays : 0;
+  while (way < kWays) {
     before = *at(way);
-    const auto here = Halves(Entries(before >> 8 == r.tag) | Entries(before == 0));
-    if (~(here[0] & here[1]) == 0) // all of them
+    const auto same = Halves(before >> 8 == r.tag), used = Halves(before);
+    if (~(same[0] & same[1]) == 0) // all of them
       break;
-    if (here[0] | here[1])
+    if (same[0] | same[1])
       return false;
+    way = used[0] | used[1] ? way + 1 : kWays;
   }
   if (way == kWays) {
     constexpr uint32_t kEach = 0x01010101;
-    uint32_t next;
-    memcpy(&next, victims + index, sizeof next);
-    way = next & 0xff;
-    if (next != way * kEach)
+    uint32_t each;
+    memcpy(&each, next + index, sizeof each);
+    way = each & 0xff;
+    if (each != way * kEach)
       return false;
-    memset(victims + index, int((way + 1) % kWays), kTogether);
+    memset(next + index, int((way + 1) % kWays), kTogether);
     before = Entries{};
   }
   *at(way) = r.tag << 8 | (before & 0xff) | r.bits;
@@ -104,11 +105,22 @@ inline unsigned SharedCache::touchOne(const Request &r, size_t index) {
   return true;
 }
 
+bool SharedCache::comesFirst(uint64_t line, unsigned count) {
+  static_assert(kPageLines == 32, "a bit for each line of a page");
+  const uint64_t page = line / kPageLines;
+  if (page >= met.size())
+    met.resize(std::max<size_t>(page + 1, 2 * met.size()));
+  const uint32_t lines = (~uint32_t(0) >> (kPageLines - count)) << line % kPageLines, before = met[page];
+  met[page] = before | lines;
+  return !(before & lines);
+}
+
 unsigned SharedCache::touch(const LineMove &move, unsigned from, unsigned count) {
   const uint64_t setMask = (uint64_t(1) << setBits) - 1, turned = move.line >> 17; // of all lines of a page
   const uint32_t sectors = move.sectors;
   const Request r{static_cast<uint32_t>(((move.line ^ turned) >> setBits) + 1), // 0 is an empty way
-                  sectors, move.write ? sectors << 4 | sectors : sectors, move.write ? 4u : 0u};
+                  sectors, move.write ? sectors << 4 | sectors : sectors, move.write ? 4u : 0u,
+                  comesFirst(move.line + from, count)};
   unsigned absent = 0;
   for (uint64_t line = move.line + from, end = line + count; line < end;) {
     const size_t index = (line ^ turned) & setMask;

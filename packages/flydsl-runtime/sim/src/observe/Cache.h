@@ -75,6 +75,7 @@ private:
   /// Neighbouring lines whose sets are looked at together: so many 32-bit words has a vector of every host.
   static constexpr unsigned kTogether = 4;
   typedef int32_t Tags __attribute__((vector_size(kTogether * sizeof(int32_t))));
+  typedef uint64_t Halves __attribute__((vector_size(sizeof(Tags))));
   const unsigned setBits;
   /// kWays for each vector of neighbouring sets, most recent first. A tag of 32 bits names more lines than a
   /// work-group can load, which are numbered as they are met; that of an empty way is -1.
@@ -114,8 +115,9 @@ inline uint64_t L1Cache::touch(uint64_t line, unsigned count) {
       done |= Tags(here == tag);
       next = here;
     }
-    const Tags bits = ~done & Tags{1, 2, 4, 8};
-    absent |= uint64_t(uint32_t(bits[0] | bits[1] | bits[2] | bits[3])) << at;
+    const auto bits = Halves(~done & Tags{1, 2, 4, 8});
+    const uint64_t both = bits[0] | bits[1];
+    absent |= ((both | both >> 32) & 15) << at;
   }
   return absent >> skipped;
 }
@@ -136,7 +138,10 @@ private:
   struct Request {
     uint32_t tag, sectors, bits;
     unsigned marks; ///< where an entry has the sectors that are not absent
+    bool first;     ///< none of the lines came before: they are in no way
   };
+  /// True if none of the lines of a page, `count` from `line` on, was moved before. From now on they were.
+  bool comesFirst(uint64_t line, unsigned count);
   /// The absent sectors of the line whose set is `index`.
   unsigned touchOne(const Request &r, size_t index);
   /// The same of the `kTogether` lines whose sets start at `index`, if all have or get the same way;
@@ -156,7 +161,10 @@ private:
   /// neighbouring places for neighbouring lines. What is never touched of a large cache is never mapped: a small launch
   /// pays for little.
   std::unique_ptr<uint32_t, Release> ways;
-  uint8_t *victims; ///< the way of each full set that is replaced next, behind the ways
+  uint8_t *next; ///< the way of each set that is filled or replaced next, behind the ways
+  /// By page, a bit for each line that was moved before. Most lines of a launch that streams come once: nobody need
+  /// look for them.
+  std::vector<uint32_t> met;
 };
 
 } // namespace flysim

@@ -48,17 +48,24 @@ struct Tally {
     ++e.partial;
     e.lanes += static_cast<unsigned>(__builtin_popcountll(w.exec()));
   }
-  /// Instruction number `index` did not run after all.
-  void countPartialBack(size_t index, const Wave &w) {
-    Executions &e = executions[index];
-    --e.partial;
-    e.lanes -= static_cast<unsigned>(__builtin_popcountll(w.exec()));
-  }
-  /// `w` has run the instructions from `first` up to `end` once, one after the other. Their lanes are counted apart.
+  /// `w` has run the instructions from `first` up to `end` once, one after the other, on the lanes that it has now.
   void countStraight(size_t first, size_t end, const Wave &w) {
     ++begun[first];
     --begun[end];
     issued[w.wg->clusterIndex] += static_cast<uint32_t>(end - first);
+    if (w.exec() != w.fullMask)
+      for (size_t n = first; n < end; ++n)
+        countPartial(n, w);
+  }
+  /// Instruction number `index`, which was counted and leaves the lanes alone, did not run after all.
+  void takeBack(size_t index, const Wave &w) {
+    Executions &e = executions[index];
+    --e.issued;
+    --issued[w.wg->clusterIndex];
+    if (w.exec() == w.fullMask)
+      return;
+    --e.partial;
+    e.lanes -= static_cast<unsigned>(__builtin_popcountll(w.exec()));
   }
   /// After the last instruction: `executions` has them all.
   void finish() {

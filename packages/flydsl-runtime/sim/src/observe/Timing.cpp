@@ -114,8 +114,11 @@ public:
         continue;
       }
       if (a.at > c.at) {
-        queue.push({a.at, w.age, c.wave, w.priority});
-        continue;
+        const Candidate later{a.at, w.age, c.wave, w.priority};
+        if (!queue.empty() && later < queue.top()) {
+          queue.push(later);
+          continue;
+        }
       }
       issue(c.wave, a);
     }

@@ -28,44 +28,73 @@ void Traffic::apply(uint64_t linear, std::vector<LineMove> &moves) {
   moves.clear();
 }
 
+void Traffic::applyUnlocked(std::unique_lock<std::mutex> &lock, uint64_t linear, std::vector<LineMove> &moves) {
+  lock.unlock();
+  try {
+    apply(linear, moves);
+  } catch (...) { // the host has no memory: nobody may wait for this thread
+    lock.lock();
+    applying = false;
+    caughtUp.notify_all();
+    throw;
+  }
+  lock.lock();
+}
+
 void Traffic::end(uint64_t linear, std::vector<LineMove> &moves) {
-  std::lock_guard<std::mutex> lock(mutex);
-  if (linear != next) {
-    const auto place = static_cast<size_t>(linear - next - 1);
+  std::unique_lock<std::mutex> lock(mutex);
+  if (applying || linear != next) {
+    const auto place = static_cast<size_t>(linear - next);
     if (place >= waiting.size())
       waiting.resize(place + 1);
     waiting[place].ended = true;
     waiting[place].moves.swap(moves);
-    if (!spare.empty()) {
+    held += waiting[place].moves.size();
+    if (spare.empty()) { // work-groups mostly move as much as those before them
+      moves.reserve(waiting[place].moves.size());
+    } else {
       moves.swap(spare.back());
       spare.pop_back();
     }
+    // The caches follow one after the other what many threads move.
+    caughtUp.wait(lock, [this] { return !applying || held < kMostHeld; });
     return;
   }
-  apply(linear, moves);
-  for (++next; !waiting.empty(); ++next) {
-    Later first = std::move(waiting.front());
-    waiting.pop_front();
-    if (!first.ended)
+  applying = true;
+  applyUnlocked(lock, linear, moves);
+  for (;;) {
+    ++next;
+    if (!waiting.empty())
+      waiting.pop_front();
+    if (waiting.empty() || !waiting.front().ended)
       break;
-    apply(next, first.moves);
-    spare.push_back(std::move(first.moves));
+    std::vector<LineMove> later = std::move(waiting.front().moves);
+    held -= later.size();
+    applyUnlocked(lock, next, later);
+    spare.push_back(std::move(later));
+    caughtUp.notify_all();
   }
+  applying = false;
+  caughtUp.notify_all();
 }
 
 void Traffic::drain(uint64_t linear, std::vector<LineMove> &moves) {
-  std::lock_guard<std::mutex> lock(mutex);
-  if (linear == next)
-    apply(linear, moves);
+  std::unique_lock<std::mutex> lock(mutex);
+  if (applying || linear != next)
+    return;
+  applying = true;
+  applyUnlocked(lock, linear, moves);
+  applying = false;
+  caughtUp.notify_all();
 }
 
 void Traffic::finish() {
   std::lock_guard<std::mutex> lock(mutex);
   uint64_t linear = next;
   for (Later &later : waiting) {
-    ++linear;
     if (later.ended)
       apply(linear, later.moves);
+    ++linear;
   }
   waiting.clear();
   if (dies)

@@ -13,6 +13,7 @@
 #include "observe/DieCaches.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -120,13 +121,21 @@ public:
 
 private:
   void apply(uint64_t linear, std::vector<LineMove> &moves);
+  /// The same while others may add to what waits; by the thread that set `applying`.
+  void applyUnlocked(std::unique_lock<std::mutex> &lock, uint64_t linear, std::vector<LineMove> &moves);
 
-  std::mutex mutex;
+  // One thread at a time gives moves to the caches, without the lock: the others leave theirs and run on.
+  std::mutex mutex; ///< of what follows the caches
+  std::condition_variable caughtUp;
+  bool applying = false;
+  /// Moves (of 16 bytes) that may wait for the thread that applies them before others wait for it.
+  static constexpr size_t kMostHeld = size_t(1) << 22;
   SharedCache cache;
   std::unique_ptr<DieCaches> dies;
   std::vector<uint64_t> absent; ///< sectors, by instruction
   uint64_t next = 0; ///< the work-groups that come next
-  /// What work-groups have moved that come later, from those behind `next` on.
+  size_t held = 0;   ///< moves of all that wait
+  /// What work-groups have moved that come later, from `next` on.
   struct Later {
     bool ended = false;
     std::vector<LineMove> moves;
