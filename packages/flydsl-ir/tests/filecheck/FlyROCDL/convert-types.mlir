@@ -103,3 +103,17 @@ gpu.module @m {
     gpu.return %t, %u : !at, !p
   }
 }
+
+// -----
+
+gpu.module @m {
+  // What asks for a sign gets the same bits.
+  // CHECK-LABEL: gpu.func @signs(
+  // CHECK-SAME: %[[X:[a-z0-9]+]]: i64, %[[V:[a-z0-9]+]]: vector<2xi8>)
+  // CHECK-NEXT: gpu.return %[[X]], %[[V]] : i64, vector<2xi8>
+  gpu.func @signs(%x: ui64, %v: vector<2xsi8>) -> (i64, vector<2xi8>) {
+    %y = builtin.unrealized_conversion_cast %x : ui64 to i64
+    %w = builtin.unrealized_conversion_cast %v : vector<2xsi8> to vector<2xi8>
+    gpu.return %y, %w : i64, vector<2xi8>
+  }
+}
