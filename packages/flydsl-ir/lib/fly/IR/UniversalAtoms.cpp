@@ -34,12 +34,8 @@ Value mlir::fly::toAccessType(OpBuilder &b, Location loc, Value value, Type acce
   return value.getType() == accessTy ? value : arith::ExtUIOp::create(b, loc, accessTy, value);
 }
 
-/// The element type of a memref or pointer type.
-static Type getElementType(Type type) {
-  if (auto pointer = dyn_cast<PointerType>(type))
-    return pointer.getElemTy();
-  return cast<fly::MemRefType>(type).getElemTy();
-}
+/// The element type of a memref type.
+static Type getElementType(Type type) { return cast<fly::MemRefType>(type).getElemTy(); }
 
 static Value loadValue(OpBuilder &b, Location loc, Type valueTy, Value address, Type type,
                        unsigned alignment) {
@@ -48,28 +44,28 @@ static Value loadValue(OpBuilder &b, Location loc, Type valueTy, Value address, 
   return fromAccessType(b, loc, loaded, valueTy);
 }
 
-// The address after the swizzle of the pointer or memref type `type`.
+// The address after the swizzle of the memref type `type`.
 static Value swizzledAddress(OpBuilder &b, Location loc, Value ptr, Type type) {
-  SwizzleAttr swizzle;
-  if (auto memref = dyn_cast<fly::MemRefType>(type))
-    swizzle = memref.getSwizzle();
-  else if (auto pointer = dyn_cast<PointerType>(type))
-    swizzle = pointer.getSwizzle();
-  return applySwizzleToPointer(b, loc, ptr, swizzle);
+  return applySwizzleToPointer(b, loc, ptr, cast<fly::MemRefType>(type).getSwizzle());
+}
+
+/// Width of a scalar or of a vector of one dimension and known length; 0 for any other type.
+static int64_t valueBits(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  if (vector && (vector.getRank() != 1 || vector.isScalable()))
+    return 0;
+  return getElementBitWidth(getElementTypeOrSelf(type)) * (vector ? vector.getNumElements() : 1);
 }
 
 // Alignment attribute of an access to a `valueTy`: the largest power of two that the type promises,
 // also after its swizzle; none (0) where LLVM's default for the value is no stronger than that.
 static unsigned accessAlignment(Type type, Type valueTy) {
-  auto memref = dyn_cast<fly::MemRefType>(type);
-  int64_t align = memref ? memref.getAlignment().getAlignment() : 1;
-  if (memref && !memref.getSwizzle().isTrivial())
+  auto memref = cast<fly::MemRefType>(type);
+  int64_t align = memref.getAlignment().getAlignment();
+  if (!memref.getSwizzle().isTrivial())
     align = std::gcd(align, int64_t(1) << memref.getSwizzle().getBase());
   align = align & -align;
-  int64_t bits = getElementBitWidth(getElementTypeOrSelf(valueTy));
-  if (auto vector = dyn_cast<VectorType>(valueTy))
-    bits *= vector.getNumElements();
-  return align >= static_cast<int64_t>(llvm::PowerOf2Ceil((bits + 7) / 8)) ? 0 : align;
+  return align >= static_cast<int64_t>(llvm::PowerOf2Ceil((valueBits(valueTy) + 7) / 8)) ? 0 : align;
 }
 
 // Emits `body` under the predicate; with a result, `other` is yielded when it is false.
@@ -105,14 +101,6 @@ static int32_t countBytes(CopyOpUniversalCopyType op, Type atomTy, Type memoryTy
   if (atom && getElementType(memoryTy).isInteger(1))
     return op.getBitSize() / atom.getValBits();
   return op.getBitSize() / 8;
-}
-
-/// Width of a scalar or of a vector of one dimension and known length; 0 for any other type.
-static int64_t valueBits(Type type) {
-  auto vector = dyn_cast<VectorType>(type);
-  if (vector && (vector.getRank() != 1 || vector.isScalable()))
-    return 0;
-  return getElementBitWidth(getElementTypeOrSelf(type)) * (vector ? vector.getNumElements() : 1);
 }
 
 /// Refuses a value that is not as wide as what one call moves.
@@ -281,7 +269,7 @@ FailureOr<Value> MmaOpUniversalFMAType::emitAtomCallSSA(OpBuilder &b, Location l
       return emitError(loc, "a universal FMA of ") << type << " got an operand of type " << operand.getType();
   if (resultTy && resultTy != type)
     return emitError(loc, "a universal FMA of ") << type << " has no result of type " << resultTy;
-  if (!resultTy && !isa<LLVM::LLVMPointerType>(d.getType()))
+  if (!resultTy && !(isa<fly::MemRefType>(dTy) && isa<LLVM::LLVMPointerType>(d.getType())))
     return emitError(loc, "the destination of a universal FMA must be a memref, got ") << dTy;
   Value product = LLVM::FMulOp::create(b, loc, as.front(), bs.front());
   Value sum = LLVM::FAddOp::create(b, loc, product, c);

@@ -356,9 +356,15 @@ FailureOr<Type> getBufferAccessType(Operation *op, Type type) {
   return Type(IntegerType::get(ctx, bits));
 }
 
-/// A vector must not be split by the swizzle.
-LogicalResult checkSwizzledAccess(Operation *op, Type type, fly::SwizzleAttr swizzle) {
-  if (!isa<VectorType>(type) || !swizzle || swizzle.isTrivial())
+/// A vector must have one dimension, and must not be split by the swizzle.
+LogicalResult checkAccess(Operation *op, Type type, fly::SwizzleAttr swizzle) {
+  auto vector = dyn_cast<VectorType>(type);
+  if (!vector)
+    return success();
+  if (vector.getRank() != 1 || vector.isScalable())
+    return op->emitOpError("an access is of a scalar or of a vector of one dimension and known length, got ")
+           << type;
+  if (!swizzle || swizzle.isTrivial())
     return success();
   int64_t bytes = getTotalBits(type) / 8;
   if (bytes > 0 && (int64_t(1) << swizzle.getBase()) % bytes == 0)
@@ -379,7 +385,7 @@ struct PtrLoadPattern : OpConversionPattern<fly::PtrLoadOp> {
     Location loc = op.getLoc();
     fly::SwizzleAttr swizzle = pointer.getSwizzle();
     Type valueTy = fly::getAccessType(type, pointer.getElemTy());
-    if (failed(checkSwizzledAccess(op, valueTy, swizzle)))
+    if (failed(checkAccess(op, valueTy, swizzle)))
       return failure();
     if (!isBufferSpace(pointer.getAddressSpace())) {
       Value address = fly::applySwizzleToPointer(rewriter, loc, adaptor.getPtr(), swizzle);
@@ -413,7 +419,7 @@ struct PtrStorePattern : OpConversionPattern<fly::PtrStoreOp> {
     Location loc = op.getLoc();
     fly::SwizzleAttr swizzle = pointer.getSwizzle();
     Type valueTy = fly::getAccessType(value.getType(), pointer.getElemTy());
-    if (failed(checkSwizzledAccess(op, valueTy, swizzle)))
+    if (failed(checkAccess(op, valueTy, swizzle)))
       return failure();
     if (!isBufferSpace(pointer.getAddressSpace())) {
       value = fly::toAccessType(rewriter, loc, value, valueTy);

@@ -59,11 +59,14 @@ static bool isSmallFloat(Type type) {
   return floatTy && floatTy.getWidth() < 16;
 }
 
-/// Small floats and the integers that stand for them are the same bits.
+/// Small floats and the integers that stand for them are the same bits, as are integers of any sign,
+/// which no operation of LLVM has: what takes them (a print) casts them back.
 static Value materializeBitcast(OpBuilder &builder, Type type, ValueRange inputs, Location loc) {
   if (inputs.size() != 1)
     return {};
   Type from = inputs[0].getType();
+  if (getElementTypeOrSelf(from).isInteger() && getElementTypeOrSelf(type).isInteger())
+    return UnrealizedConversionCastOp::create(builder, loc, type, inputs).getResult(0);
   if (!isSmallFloat(from) && !isSmallFloat(type))
     return {};
   if (!arith::BitcastOp::areCastCompatible(from, type))

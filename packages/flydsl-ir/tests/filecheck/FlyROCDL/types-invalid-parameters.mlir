@@ -84,3 +84,13 @@ func.func private @f(!fly_rocdl.cdna3.mfma<16x16x32, (i8, i8) -> si32>)
 
 // expected-error @+1 {{unsupported GFX11 WMMA configuration: 16x16x16 with A='ui8', B='si8', Acc='ui32'}}
 func.func private @f(!fly_rocdl.gfx11.wmma<16x16x16, (ui8, si8) -> ui32, signA = false, signB = true, clamp = false>)
+
+// -----
+
+// expected-error @+1 {{a dimension has at most 32 bits, got 4294967312}}
+func.func private @f(!fly_rocdl.cdna3.mfma<4294967312x16x16, (f16, f16) -> f32>)
+
+// -----
+
+// expected-error @+1 {{unsupported buffer atomic add of 'vector<[2]xf16>', expected add of vector<2xf16> or vector<2xbf16>}}
+func.func private @f(!fly_rocdl.cdna3.buffer_atomic<add, vector<[2]xf16>>)
