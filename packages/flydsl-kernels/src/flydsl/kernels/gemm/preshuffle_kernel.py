@@ -22,10 +22,10 @@ from ..parts.mainloop import Held, MainLoop, Ring, Staged
 from ..parts.memory import WORDS
 from ..parts.operand import Advance, Rows, Shuffled
 from ..parts.packed import int4_chunk
-from ..parts.products import TileProducts
+from ..parts.products import BlockScaledProducts, TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
-from .block_scales import BlockScaledProducts, RegisterScales, SharedScales
+from .block_scales import RegisterScales, SharedScales
 from .config import run
 from .epilogue import gemm_epilogue
 from .preshuffle_config import INT4_FACTOR, PreshuffleConfig
@@ -75,8 +75,9 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         where = tensors["scale_a"], tensors["scale_b"], config, m, row, column, lane
         scales: Any = SharedScales(*where, memory) if config.shared_scales else RegisterScales(*where)
         sources.append(scales.source)
-        products = BlockScaledProducts(config.op, tally, config.m_repeat, config.n_repeat, config.blocks, fragments,
-                                            of_b, scales, config.apart)
+        products = BlockScaledProducts(op, tally, config.m_repeat, config.n_repeat, config.blocks, fragments, of_b,
+                                       scales.read if config.shared_scales else scales.of, config.apart,
+                                       in_lds=config.shared_scales)
     else:
         products = TileProducts(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks, fragments,
                                 of_b, converts=config.converts)

@@ -15,7 +15,6 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..gemm.block_scales import BlockScaledProducts
 from ..host.dense import require_dense, require_operands
 from ..parts.grid import add_wave_slices, block_of
 from ..parts.index import div, mod
@@ -24,7 +23,7 @@ from ..parts.lane import lane_of
 from ..parts.mainloop import MainLoop, Staged
 from ..parts.memory import WORDS, pointer
 from ..parts.operand import Rows, WideRows
-from ..parts.products import TileProducts
+from ..parts.products import BlockScaledProducts, TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
 from .config import FEW, GroupedConfig
@@ -85,7 +84,7 @@ def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> 
         first = wave_k(lane.wave, config) * config.blocks
     if kind == "blocks":
         products: Any = BlockScaledProducts(op, tally, config.m_repeat, n_tiles, config.blocks, fragments, w.of_b,
-                                            blocks, first_block=first)
+                                            blocks.of, first_block=first)
     else:
         products = TileProducts(op, tally, config.m_repeat, n_tiles, config.blocks // op.blocks, fragments, w.of_b,
                                 scales=scales, converts=w.converts, first_block=first)

@@ -1,6 +1,7 @@
 """Which tile of C a workgroup computes, and workgroups or waves that share one.
 
-Waves that share a tile's k add their sums in LDS. Split reductions of workgroups add to C in place: the first slice initialises its tile and signals, all slices then add.
+Waves that share a tile's k add their sums in LDS. Split reductions of workgroups add to C in place: the first slice
+initialises its tile and signals, all slices then add.
 
 A semaphore counts the slices that are done with a tile; the last one clears semaphore and signal for the next launch.
 Sums are rounded to C's type once a slice and arrive in any order, so results may differ between launches in the last
