@@ -75,8 +75,9 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         where = tensors["scale_a"], tensors["scale_b"], config, m, row, column, lane
         scales: Any = SharedScales(*where, memory) if config.shared_scales else RegisterScales(*where)
         sources.append(scales.source)
-        products = BlockScaledProducts(config.op, tally, config.m_repeat, config.n_repeat, config.blocks, fragments,
-                                            of_b, scales, config.apart)
+        products = BlockScaledProducts(op, tally, config.m_repeat, config.n_repeat, config.blocks, fragments, of_b,
+                                       scales.read if config.shared_scales else scales.of, config.apart,
+                                       in_lds=config.shared_scales)
     else:
         products = TileProducts(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks, fragments,
                                 of_b, converts=config.converts)

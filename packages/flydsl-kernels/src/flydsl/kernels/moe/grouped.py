@@ -84,7 +84,7 @@ def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> 
         first = wave_k(lane.wave, config) * config.blocks
     if kind == "blocks":
         products: Any = BlockScaledProducts(op, tally, config.m_repeat, n_tiles, config.blocks, fragments, w.of_b,
-                                            blocks, first_block=first)
+                                            blocks.of, first_block=first)
     else:
         products = TileProducts(op, tally, config.m_repeat, n_tiles, config.blocks // op.blocks, fragments, w.of_b,
                                 scales=scales, converts=w.converts, first_block=first)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import flydsl.expr as fx
 
@@ -13,7 +13,7 @@ from .matrix import MatrixOp
 from .operand import Fragments
 from .schedule import Tally, hot_loop_schedule
 
-__all__ = ["BLOCK_K", "BlockFactors", "BlockScaledProducts", "TileProducts", "part_rows"]
+__all__ = ["BLOCK_K", "BlockScaledProducts", "TileProducts", "part_rows"]
 
 BLOCK_K = 128  # of an f32 scale
 OPEN_SUMS = 3  # complete partial sums that wait to be added, which a tile leaves to the next
@@ -137,23 +137,6 @@ class TileProducts:
         return multiply
 
 
-class BlockFactors(Protocol):
-    """What sums over 128 k are multiplied by: of a row of tiles, one for each strip of columns, or fewer that strips
-    share.
-
-    Attributes:
-        in_lds: they are read from there, by `read`; otherwise they are made of what is held, by `of`.
-    """
-
-    in_lds: bool
-
-    def read(self, stage: Any, block: int, row: int) -> list[Any]:
-        """Those of consecutive rows from a stage of LDS, vectors."""
-
-    def of(self, held: Any, block: int, row: int) -> list[Any]:
-        """Those of a row, of what is held."""
-
-
 class BlockScaledProducts(TileProducts):
     """Products whose sums over 128 k are scaled and added in f32.
 
@@ -164,17 +147,21 @@ class BlockScaledProducts(TileProducts):
         op, m_tiles, n_tiles: as of :class:`TileProducts`; `blocks` are chunks of a row of a tile of k.
         a: fragments from LDS, or as `of_b`.
         of_b: ``of_b(held, ni, block, count)``: the `count` chunks of a block of 128 k.
+        factors: ``factors(held, block, row)``: what the sums of a row of tiles over a block of 128 k are multiplied by,
+            for each strip of columns, or fewer that strips share.
         apart: rows of a lane that follow each other.
         first_block: as of :class:`TileProducts`.
+        in_lds: ``factors(stage, block, row)`` are in a stage of LDS, vectors of `apart` rows from that one on.
     """
 
     def __init__(self, op: MatrixOp, tally: Tally, m_tiles: int, n_tiles: int, blocks: int, a: Any, of_b: Any,
-                 scales: BlockFactors, apart: int = 1, first_block: Any = 0) -> None:
+                 factors: Callable[..., list[Any]], apart: int = 1, first_block: Any = 0,
+                 in_lds: bool = False) -> None:
         self._calls = BLOCK_K * op.element_bytes // (op.block_bytes * op.blocks)  # of the instruction, in a part
         self._of_b = of_b
         super().__init__(op, tally, m_tiles, n_tiles, blocks // op.blocks // self._calls, a, of_b,
                          size=max(part_rows(m_tiles) // self._calls, 1), first_block=first_block)
-        self._apart, self._factors = apart, scales
+        self._apart, self._factors, self._in_lds = apart, factors, in_lds
         count = m_tiles * n_tiles
         # Where the complete partial sums belong that a tile leaves for the next.
         self._left_over = list(range(count - min(OPEN_SUMS, count), count))
@@ -189,8 +176,8 @@ class BlockScaledProducts(TileProducts):
         """(rows of A, factors of the rows that follow by row and strip)."""
         left, _ = super().read(stage, part)
         (block, first), factors, apart = self.place(part), [], self._apart
-        if self._factors.in_lds and first % apart == 0:
-            factors = [self._factors.read(stage, block, first + i) for i in range(0, self.size, apart)]
+        if self._in_lds and first % apart == 0:
+            factors = [self._factors(stage, block, first + i) for i in range(0, self.size, apart)]
             self.tally.add("ds_read", sum(map(len, factors)))
         return left, factors
 
@@ -219,7 +206,7 @@ class BlockScaledProducts(TileProducts):
             for (i, ni), value in zip(self.places, sums, strict=True):
                 settle(acc, OPEN_SUMS)
                 if (block, first + i) not in factors:
-                    factors[block, first + i] = self._factors.of(held[1], block, first + i)
+                    factors[block, first + i] = self._factors(held[1], block, first + i)
                     self.tally.add("valu", len({id(f) for f in factors[block, first + i]}))  # strips may share one
                 of_row = factors[block, first + i]
                 at.append((first + i) * self.n_tiles + ni)
