@@ -273,8 +273,7 @@ class Autotuner:
         backend = get_backend()
         tensors = {n: getattr(v, "tensor", v) for n, v in call.by_name.items() if _is_tensor(v)}
         hints = merge_compile_hints(getattr(self.fn, "compile_hints", {}), CompilationContext.get_compile_hints())
-        function = getattr(self.fn, "func", self.fn)
-        key = [f"_function_:{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', self.__name__)}"]
+        key = [f"_function_:{getattr(self.fn, '__module__', '')}.{getattr(self.fn, '__qualname__', self.__name__)}"]
         key += [f"{name}={_key_value(call.by_name.get(name))!r}" for name in self.keys]
         key += [f"{name}:{tensor.dtype}" for name, tensor in sorted(tensors.items())]
         key += [f"{name}:{_stride_pattern(tensor)}" for name, tensor in sorted(tensors.items())]

@@ -132,6 +132,10 @@ def _collect_assigned_vars(
     return [name for name in BlockWrites(nodes, active).names if name in active]
 
 
+def _changed(what: str) -> str:
+    return f"the file of a traced function has changed since it was imported: {what}. Import it anew"
+
+
 @dataclass(frozen=True)
 class Source:
     """Where a function is written, as it was when the function was defined: its file may change before it is rewritten.
@@ -175,7 +179,7 @@ class Source:
             if self.first_line == 1:
                 ast.increment_lineno(node, -1)
         if not isinstance(node, ast.FunctionDef):
-            raise OSError(f"line {self.first_line} of its file has no function any more: it was changed meanwhile")
+            raise OSError(_changed(f"line {self.first_line} has no function any more"))
         return node
 
 
@@ -202,6 +206,11 @@ def plain_function(func: Any, decorator: str = "a traced function") -> FunctionT
         advice = "decorate the function itself"
     what = f"{'class' if isinstance(func, type) else type(func).__name__} {getattr(func, '__qualname__', repr(func))}"
     raise TypeError(f"{decorator} needs a function written with `def`, got the {what}: {advice}")
+
+
+def _parameters(code: CodeType) -> tuple[str, ...]:
+    variadic = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + variadic]
 
 
 def _find_code(code: CodeType, name: str) -> CodeType | None:
@@ -296,6 +305,8 @@ def _compile(node: ast.FunctionDef, function: FunctionType, kernel: bool, suspen
     rewritten_spans.add((filename, function.__code__.co_firstlineno, node.end_lineno or node.lineno))
     code = _find_code(compiled, node.name)
     assert code is not None
+    if code.co_name != function.__code__.co_name or _parameters(code) != _parameters(function.__code__):
+        raise OSError(_changed(f"at {function.__name__} there is {node.name}({', '.join(_parameters(code))}) now"))
     if hasattr(code, "co_qualname"):  # Python 3.11
         return code.replace(**{"co_qualname": function.__qualname__})  # type: ignore[arg-type]
     return code
