@@ -5,7 +5,7 @@ gpu.module @m {
   llvm.func @f() attributes {rocdl.kernel, rocdl.cluster_dims = "4,1,1", passthrough = ["nounwind"]} {
     llvm.return
   }
-  // CHECK: llvm.func @first() attributes {passthrough = [["amdgpu-cluster-dims", "2,1,1"]]}
+  // CHECK: llvm.func @first() attributes {passthrough = {{\[\["amdgpu-cluster-dims", "2,1,1"\]\]}}}
   llvm.func @first() attributes {rocdl.cluster_dims = "2,1,1"} {
     llvm.return
   }
