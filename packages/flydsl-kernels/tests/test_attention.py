@@ -381,7 +381,7 @@ REFUSED = {
     "cap": (None, dict(softcap=-1.0), "softcap must be 0"),
     "splits": (None, dict(num_splits=-1), "num_splits must be 0"),
     "bias": (None, dict(bias=torch.zeros(8, 8)), r"bias must be \[Sq, Skv\]"),
-    "slopes": (None, dict(alibi_slopes=torch.zeros(3)), "alibi_slopes must have shape"),
+    "slopes": (None, dict(alibi_slopes=torch.zeros(3)), "alibi_slopes must be f32 of shape"),
     "sink": (None, dict(sink=torch.zeros(2, dtype=torch.float16)), "sink: dtype float16"),
     "table alone": (None, dict(block_table=torch.zeros(1, 1, dtype=I32)), "block_table needs seqlens_k"),
     "lengths": (None, dict(seqlens_k=torch.zeros(1, dtype=torch.int64)), "seqlens_k: dtype int64"),
