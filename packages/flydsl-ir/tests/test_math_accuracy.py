@@ -74,6 +74,17 @@ def test_special_values_of_f64(hip, name):
     assert_same(result, expected)
 
 
+ZERO_OF_ZERO = ("asin", "asinh", "atan", "atanh", "cbrt", "erf", "expm1", "log1p", "sin", "sinh", "sqrt", "tan", "tanh")
+
+
+@pytest.mark.parametrize("name", ZERO_OF_ZERO)
+def test_zeros_keep_their_sign_in_f32(hip, name):
+    x, result = np.resize(np.array([0.0, -0.0], np.float32), 64), np.full(64, 7, np.float32)
+    arch = runtime.device_info().arch
+    math_accuracy.launch(hip, math_accuracy.compile_body(f"%z = math.{name} %x : f32", arch), [x, x, result])
+    assert (result == 0).all() and (np.signbit(result) == np.signbit(x)).all()
+
+
 @pytest.mark.parametrize("name", math_accuracy.BINARY)
 def test_special_pairs_of_f64(hip, name):
     values = [*SPECIAL, 2.0, -2.0, 3.0, -3.0, 2.0**53 + 2, -(2.0**53) - 2, 1e10, 1e-200]

@@ -117,6 +117,31 @@ def test_first_stage_of_experts(weighted):
 
 
 @needs("gfx950")
+@pytest.mark.parametrize(("act", "weighted", "biased", "mode"), [
+    ("silu", False, False, "mock_gate_only"), ("swiglu", True, True, "mock_gate_only"),
+    ("situ", True, False, "separated"), ("gelu", False, True, "separated")])
+def test_first_stage_of_experts_with_a_shared_reduction(act, weighted, biased, mode):
+    ids, weights, (rows, factors, experts, valid) = routed(32)
+    codes, scales, values = micro_weight("fp4", 2 * INTER, MODEL, 1)
+    x, exact = half_bytes("fp8", TOKENS, MODEL, seed=3)
+    scale_x, of_x = half_bytes("e8m0", TOKENS, MODEL // 32, seed=4)
+    bias = random(EXPERTS, 2 * INTER, seed=6) if biased else None
+    # Behind the rows that count nothing is read.
+    rows, factors = torch.cat((rows, torch.zeros_like(rows))), torch.cat((factors, factors * math.nan))
+    out = torch.full((TOKENS, K, INTER), math.nan, dtype=torch.float16)
+    given = (x, codes.view(EXPERTS, 2 * INTER, -1), rows, experts, valid, out, K)
+    named = dict(tile_n=128, w1_scale=scales, a1_scale=moe_mxfp4_sort(scale_x, rows, valid, TOKENS), act=act,
+                 out_dtype="f16", swiglu_limit=1.0, bias=bias, k_batch=2, gate_mode=mode,
+                 sorted_weights=factors if weighted else None)
+    assert callers.flydsl_moe_stage1(*given, **named) is out
+    expected = gated(exact * spread(of_x), values, weights, ids, act, 1.0, bias, weighted)
+    assert verify_output(out, expected, 1e-3, 1e-3)
+    for wrong, text in ((dict(act="relu"), "activation must be"), (dict(out_dtype="fp4"), "needs k_batch = 1")):
+        with pytest.raises(ValueError, match=text):
+            callers.flydsl_moe_stage1(*given, **{**named, **wrong})
+
+
+@needs("gfx950")
 def test_second_stage_of_experts():
     ids, weights, (rows, factors, experts, valid) = routed(32)
     codes, scales, values = micro_weight("fp4", MODEL, INTER, 1)

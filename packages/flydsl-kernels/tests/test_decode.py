@@ -307,7 +307,7 @@ def test_a_page_that_the_cache_does_not_have_stops_the_launch(mla, page, place, 
      "8 or 16 features"),
     ({"softcap": -1.0}, ValueError, "softcap"),
     ({"window": (-2, 0)}, ValueError, "window"),
-    ({"sink": torch.zeros(3)}, ValueError, r"sink must be f32 \[4\]"),
+    ({"sink": torch.zeros(3)}, ValueError, r"sink must be f32 of shape \(4,\)"),
     ({"k_scale": 2.0}, ValueError, "fp8 caches"),
     ({"out_dtype": "i8"}, ValueError, "'i8'"),
 ], ids=lambda v: next(iter(v)) if isinstance(v, dict) else "")

@@ -234,6 +234,14 @@ def test_unsupported_arguments(call, text):
         call()
 
 
+@pytest.mark.parametrize("kind", [torch.int16, torch.bool, torch.float64])
+def test_a_bias_of_another_kind(kind):
+    a, b, bias = random(4, 8, dtype="f16"), random(64, 8, dtype="f16"), torch.zeros(64).to(kind)
+    for call in (ops.gemm, ops.linear):
+        with pytest.raises(TypeError, match="bias: dtype .* is not supported"):
+            call(a, b, bias)
+
+
 @needs("gfx11", "gfx120")
 @pytest.mark.parametrize(("options", "text"), [
     (dict(lda=132), "lda must be 0 or, of whole tiles, a multiple of 8 elements and at least 128, got 132"),

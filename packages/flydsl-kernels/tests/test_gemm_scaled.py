@@ -4,7 +4,7 @@ import pytest
 from kernel_helpers import close_relative, fp8_dtype, needs, random, torch
 
 from flydsl.kernels import ops
-from flydsl.kernels.gemm import tuned
+from flydsl.kernels.gemm import shuffle_weight, tuned
 from flydsl.kernels.host import weights
 from flydsl.kernels.quant import reference as ref
 from flydsl.kernels.target import current_arch, target
@@ -69,6 +69,13 @@ def test_scaled_errors():
         ops.scaled_gemm(a[:, :128], b, scale_a, scale_b)
     with pytest.raises(TypeError, match="out_dtype"):
         ops.scaled_gemm(a, b, scale_a, scale_b, torch.float32)
+    if target().name in ("gfx942", "gfx950"):
+        weight = shuffle_weight(b)
+        with pytest.raises(TypeError, match="bias: dtype"):
+            ops.preshuffle_gemm(a, weight, scale_a, scale_b, torch.zeros(128, dtype=torch.int32))
+        weight.unsqueeze_(0)
+        with pytest.raises(ValueError, match="weight must be a matrix"):
+            ops.preshuffle_gemm(a, weight, scale_a, scale_b)
 
 
 def mx_operand(rows, k, dtype, seed):

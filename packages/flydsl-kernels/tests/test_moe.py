@@ -5,7 +5,7 @@ from kernel_helpers import GENERAL_GEMM, Guarded, cases, needs, random, torch
 
 import flydsl.runtime as rt
 from flydsl.kernels import ops
-from flydsl.kernels.moe.op import MOE
+from flydsl.kernels.moe.op import MOE, MOE_BWD
 from flydsl.kernels.target import target
 from flydsl.kernels.testing import cosine_difference
 
@@ -140,6 +140,14 @@ def test_dtypes_must_agree():
     x, *rest = operands(5, 64, 32, 4, 2)
     with pytest.raises(TypeError, match="w1: dtype bfloat16 is not supported: expected one of f16"):
         ops.moe(x.half(), *rest)
+
+
+def test_gradients_of_operands_that_do_not_fit():
+    x, w1, w2, weights, ids = operands(5, 64, 32, 4, 2)
+    for wrong, text in (((x[:4], x, w1, w2), "dy must be"), ((x, x, w1[:, :-2], w2), "w1 must be"),
+                        ((x, x, w1, w2[:2]), "w1 must be"), ((x[:4], x[:4], w1, w2), "dy must be")):
+        with pytest.raises(ValueError, match=text):
+            MOE_BWD.run(*wrong, weights, ids, "silu", None, None, None, None, False)
 
 
 @pytest.mark.parametrize(("activation", "interleaved"), [("silu", False), ("gelu", True), ("swiglu", True),

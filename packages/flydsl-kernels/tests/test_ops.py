@@ -176,6 +176,18 @@ def test_a_wrong_dtype_is_refused(op):
         call(op, arguments)
 
 
+@pytest.mark.one_arch
+@each(HERE)
+def test_what_is_no_array_is_refused(op):
+    arguments = sample(op)
+    for i, (name, a) in enumerate(zip(op.signature.parameters, arguments, strict=True)):
+        if isinstance(a, torch.Tensor):
+            mixed = [np.zeros(3, np.float32)] if len(tensors(arguments)) > 1 else []
+            for wrong in ([1.0, 2.0], 1.0, "x", *([] if f"Tensor? {name}" in op.schema else [None]), *mixed):
+                with pytest.raises(TypeError, match=f"{name} (must be a torch tensor or|is )|all torch tensors"):
+                    op.run(*arguments[:i], wrong, *arguments[i + 1 :])
+
+
 @each([d for d in DECLARED if not d.available(target())])
 def test_an_architecture_without_it_is_refused(op):
     if op.fp8 and target().fp8_name is None:

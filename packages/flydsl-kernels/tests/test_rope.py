@@ -239,6 +239,8 @@ def test_what_caches_are_refused():
         run(vc=cache[:2])
     with pytest.raises(ValueError, match="scales are of fp8 caches, and these are f32"):
         run(k_scale=torch.ones(1), v_scale=torch.ones(1))
+    with pytest.raises(ValueError, match="k_cache is written, and elements of it are in one place"):
+        run(kc=cache[:1].expand(cache.shape))
     with pytest.raises(TypeError, match="dtype float16 is not supported: expected one of f32, fp8"):
         run(kc=cache.half(), vc=cache.half())
     with pytest.raises(SimulatorError, match="trap"):
@@ -251,7 +253,9 @@ def test_what_caches_are_refused():
 ])
 def test_the_older_builder(heads, dim, flash, index, front, neox):
     tokens, size = 6, 16
-    q, k, v = (random(tokens, h, dim, dtype="bf16", seed=i) for i, h in enumerate((*heads, heads[1])))
+    # Heads of one tensor, and some that lie by heads first.
+    q, k, v = random(tokens, heads[0] + 2 * heads[1], dim, dtype="bf16").split((*heads, heads[1]), 1)
+    k = k.transpose(0, 1).contiguous().transpose(0, 1)
     cos, sin = (t.bfloat16() for t in tables(9, dim // 2))
     wide = [t if front else torch.cat((t, t), -1) for t in (cos, sin)]
     shape = (3, size, heads[1], dim) if flash else (3, heads[1], dim // 16, size, 16)
@@ -261,8 +265,10 @@ def test_the_older_builder(heads, dim, flash, index, front, neox):
     positions = torch.tensor([0, 3, 8, 8, 1, 2], dtype=index)
     launch = build_fused_rope_cache_module(dim, -1, *heads, size, neox, flash, "bf16", False, front,
                                            "i32" if index == torch.int32 else "i64")
-    one = torch.ones(1)
+    one, apart = torch.ones(1), torch.full((tokens, heads[0], dim + 8), 77.0).bfloat16()
     launch(q, k, v, positions, *wide, SLOTS.to(index), kc, vc, *(o.out for o in outs), tokens, one, one)
+    launch(q, k, v, positions, *wide, SLOTS.to(index), kc, vc, apart[..., :dim], outs[1].out, tokens, one, one)
+    assert torch.equal(apart[..., :dim], outs[0].out) and bool((apart[..., dim:] == 77.0).all())
     for out, x in zip(outs, (q, k), strict=True):
         close(out.check(), _reference_rope(x[None], cos, sin, positions[None], not neox, None, False)[0][0], 2e-2)
     seen = (kc, vc) if flash else (kc.permute(0, 3, 1, 2, 4), vc.permute(0, 3, 1, 2))
@@ -274,20 +280,25 @@ def test_the_older_builder(heads, dim, flash, index, front, neox):
 
 
 def test_the_older_builder_refuses_operands_that_do_not_fit():
-    """Heads of queries, keys and values in one tensor, halves of a cache, positions of another width."""
+    """Heads whose features lie apart, halves of a cache, positions of another width."""
     tokens, shape = 4, (3, 8, 2, 16)
-    q, k, v = random(tokens, 6, 16, dtype="bf16").split(2, 1)
     both, position = torch.zeros(3, 2, *shape[1:]).bfloat16(), torch.arange(tokens).int()
     table, one = random(5, 8), torch.ones(1)
-    dense = [x.contiguous() for x in (q, k, v)]
+    dense = [random(tokens, 2, 16, dtype="bf16", seed=i) for i in range(3)]
     given = [*dense, position, table, table, position, torch.zeros(shape).bfloat16(), torch.zeros(shape).bfloat16(),
              torch.empty_like(dense[0]), torch.empty_like(dense[1]), tokens, one, one]
     launch = build_fused_rope_cache_module(16, -1, 2, 2, 8)
     launch(*given)
-    for at, wrong in ((0, q), (1, k), (2, v), (3, position.repeat_interleave(2)[::2]), (7, both[:, 0]),
-                      (8, both[:, 1]), (9, q), (10, k)):
+    for at, wrong in ((3, position.repeat_interleave(2)[::2]), (7, both[:, 0]), (8, both[:, 1])):
         with pytest.raises(ValueError, match="must be dense"):
             launch(*given[:at], wrong, *given[at + 1 :])
+    for at in (0, 1, 2, 9, 10):
+        turned = random(tokens, 2, 32, dtype="bf16")[..., ::2]
+        apart = random(tokens, 2, 20, dtype="bf16")[..., :16]
+        for wrong, text in ((turned, "must follow each other"), (apart, "multiples of 8"),
+                            (dense[0][:3], "holds fewer elements")):
+            with pytest.raises(ValueError, match=text):
+                launch(*given[:at], wrong, *given[at + 1 :])
     for at, wrong in ((3, position[:3]), (6, position[:3]), (7, torch.zeros(6, 4, 2, 16).bfloat16()),
                       (8, torch.zeros(shape).bfloat16()[:2])):
         with pytest.raises(ValueError, match="holds fewer elements"):

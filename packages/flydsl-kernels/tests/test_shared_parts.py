@@ -1,5 +1,7 @@
 """Parts for other people's kernels: lane exchanges, block sums, index arithmetic, epilogues."""
 
+from types import SimpleNamespace
+
 import pytest
 from kernel_helpers import Guarded, needs, random, torch
 
@@ -8,6 +10,8 @@ import flydsl.expr as fx
 from flydsl._mlir import ir
 from flydsl.compiler.kernel_function import CompilationContext
 from flydsl.kernels import common
+from flydsl.kernels.parts.grid import add_wave_slices
+from flydsl.kernels.parts.lane import lane_of
 from flydsl.kernels.parts.memory import lds_write, pointer
 from flydsl.kernels.parts.reduce import Lds
 from flydsl.kernels.target import target
@@ -46,6 +50,36 @@ def sums_kernel(source, out):
     two, three = common.block_reduce_add2(value * 2.0, value * value, at, THREADS, lds)
     for i, total in enumerate((one, two, three)):
         (pointer(out, fx.Float32) + (at + i * THREADS)).store(total)
+
+
+@flyc.kernel
+def slices_kernel(source, out, config: fx.Constexpr, tiles: fx.Constexpr, across: fx.Constexpr):
+    """Each wave's vectors, and those that it is left with, are (tile, lane, value) after each other."""
+    lane = lane_of(config.target.wave, scalar=True)
+    memory = Lds().array(fx.Float32, config.k_waves * tiles * config.target.wave * 4).ptr
+    places = [((lane.wave * tiles + i) * config.target.wave + lane.lane) * 4 for i in range(tiles)]
+    acc = [fx.Vector.from_elements([(pointer(source, fx.Float32) + (at + j)).load() for j in range(4)], fx.Float32)
+           for at in places]
+    for at, value in zip(places, add_wave_slices(acc, memory, config, lane.wave, lane, across), strict=True):
+        for j in range(4):
+            (pointer(out, fx.Float32) + (at + j)).store(value[j])
+
+
+@pytest.mark.parametrize(("waves", "tiles", "across"), [(3, 4, None), (4, 4, 2), (2, 6, 2), (3, 3, 1)])
+def test_waves_that_share_k_sum_all_or_in_turn(waves, tiles, across):
+    wave = target().wave
+    config = SimpleNamespace(k_waves=waves, m_waves=1, n_waves=1, target=target())
+
+    @flyc.jit
+    def run(source, out):
+        slices_kernel(source, out, config, tiles, across).launch(grid=(1,), block=(waves * wave,))
+
+    x, out = random(waves, tiles, wave * 4), torch.full((waves, tiles, wave * 4), torch.nan)
+    run(x, out)
+    exact = x.double().sum(0)
+    for tile in range(tiles):
+        summing = 0 if across is None else tile // across % waves
+        assert (out[summing, tile] - exact[tile]).abs().max() <= 1e-5
 
 
 def test_sums_of_a_workgroup():

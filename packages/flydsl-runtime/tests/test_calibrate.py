@@ -111,8 +111,11 @@ def test_command(files, tmp_path):
                           text=True, env={**os.environ, "FLYDSL_SIM_MODEL": str(model)})
     (line,) = [line for line in used.stdout.splitlines() if "memoryAchieved" in line]
     assert "0.584" in line and "yours" in line
+    done = subprocess.run([*base, "--profile", str(files["profile.json"]), str(files["trace.csv"])],
+                          capture_output=True, text=True)
+    assert done.returncode == 0 and "2 kernels, median ratio" in done.stdout, done.stderr
     done = subprocess.run([*base, str(files["trace.csv"])], capture_output=True, text=True)
-    assert done.returncode == 1 and "--profile FILE.json" in done.stderr
+    assert done.returncode == 2 and "required: --profile" in done.stderr
 
 
 ROW = '"KERNEL_DISPATCH","Agent 4",1,0,77,1,11,"stream(float const*, float*)",1,1000000,1100000'

@@ -61,6 +61,8 @@ def test_device_array_round_trip() -> None:
     assert (array.shape, array.stride(), array.dtype) == ((4, 2, 3), (6, 3, 1), np.float16)
     assert (array.numpy() == values.transpose(2, 0, 1)).all()
     assert rt.DeviceArray(5, "int32").nbytes == 20
+    with pytest.raises(ValueError, match="extents are not negative"):
+        rt.DeviceArray((2, -3))
     assert "shape=(5,)" in repr(rt.DeviceArray(5))
 
 

@@ -225,6 +225,19 @@ def test_stats_and_profile_commands(saved: tuple[Path, str, Path], tmp_path: Pat
     assert len(Profile.load(out)) == 1 and json.loads(trace.read_text())["traceEvents"]
 
 
+def test_errors_of_a_profiled_program(tmp_path: Path) -> None:
+    """They are the program's, with its frames and no others; what ran before is profiled."""
+    program = tmp_path / "program.py"
+    program.write_text("def fail():\n    raise ValueError('of the program')\n\nfail()\n")
+    done = run("-m", "flydsl.runtime", "profile", str(program))
+    assert done.returncode == 1
+    lines = [line.strip() for line in done.stderr.splitlines() if line.lstrip().startswith("File ")]
+    assert lines == [f'File "{program}", line 4, in <module>', f'File "{program}", line 2, in fail']
+    assert done.stderr.rstrip().endswith("ValueError: of the program")
+    done = run("-m", "flydsl.runtime", "profile", str(tmp_path / "none.py"))
+    assert done.returncode == 1 and done.stderr == f"error: profile: there is no file {tmp_path / 'none.py'}\n"
+
+
 def test_constants_of_the_model_are_listed() -> None:
     done = run("-m", "flydsl.runtime", "model", "--arch", "gfx942", "--json")
     assert done.returncode == 0, done.stderr

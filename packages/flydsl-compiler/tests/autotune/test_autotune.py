@@ -403,6 +403,91 @@ def test_a_kernel_on_the_device(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert any(f._plain.fast.dispatcher.current() for f in tuned_functions), "a tuned call takes the fast path"
 
 
+PAIR = """
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+from flydsl.autotune import Config, autotune
+
+@flyc.kernel
+def fill(X: fx.Tensor, TILE: fx.Constexpr[int]):
+    X[fx.block_idx.x * TILE + fx.thread_idx.x] = fx.Float32(TILE)
+
+@autotune([Config(TILE=t) for t in (64, 128)], key=["n"])
+@flyc.jit
+def run(X: fx.Tensor, n: fx.Int32, TILE: fx.Constexpr[int]):
+    fill(X, TILE).launch(grid=n // TILE, block=TILE)
+
+@flyc.jit
+def outer(X: fx.Tensor, n: fx.Constexpr[int]):
+    run(X, n)
+"""
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Callable[..., Any]:
+    """Modules of ``PAIR``, with replacements."""
+    pytest.importorskip("flydsl._mlir.dialects.fly")
+    import importlib.util
+
+    def load(name: str, *replacements: tuple[str, str]) -> Any:
+        text = PAIR
+        for old, new in replacements:
+            text = text.replace(old, new)
+        path = tmp_path / f"{name}.py"
+        path.write_text(text)
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+def test_winners_of_functions_of_the_same_name(pair: Callable[..., Any]) -> None:
+    """They share a file, and each has its own; one whose parameters the function no longer has is searched anew."""
+    x = np.zeros(128, np.float32)
+    first, second = pair("first"), pair("second", ("(64, 128)", "(32,)"))
+    first.run(x, 128)
+    second.run(x, 128)
+    assert set(x) == {32.0} and len(json.loads(second.run.cache.path.read_text())) == 2
+    again = pair("first", ("TILE", "BLOCK"))
+    again.run(x, 128)
+    assert set(x) <= {64.0, 128.0}
+
+
+def test_a_file_with_other_things_in_it() -> None:
+    function = tuned([])
+    file = Path(function.cache.path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    entries = {"no list": {}, "[1": {}, "[]": 3, '["a"]': {"kwargs": [1]}, '["b"]': {"kwargs": {"tile": 1}}}
+    file.write_text(json.dumps(entries), encoding="utf-8")
+    assert dict(tuned([]).cache) == {("b",): Config(tile=1)}
+
+
+def test_nothing_is_measured_while_tracing_or_compiling_ahead(
+    pair: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, x = pair("third"), np.zeros(128, np.float32)
+    with pytest.raises(RuntimeError, match="run is tuned and called in a traced function"):
+        module.outer(x, 128)
+    module.run.default = lambda X, n: Config(TILE=32)
+    module.outer(x, 128)
+    assert set(x) == {32.0}
+    module.run.default = None
+    monkeypatch.setenv("COMPILE_ONLY", "1")
+    with pytest.raises(RuntimeError, match="COMPILE_ONLY is set"):
+        module.run.resolve_config(x, 128)
+    assert module.run(x, 128) is None and set(x) == {32.0} and not module.run.cache
+    assert sorted(c.artifact.metadata["kernels"] for c in module.run.fn._compiled.values()) == [["fill_0"], ["fill_0"]]
+
+
+def test_names_and_configurations_at_the_decorator() -> None:
+    assert (tuned([], reset_to_zero="x").reset_to_zero, tuned([], key="n").keys) == (["x"], ["n"])
+    with pytest.raises(TypeError, match="configs are a list of Config, or a function that gives one, got 5"):
+        tuned([], configs=5)
+
+
 def _with_a_wrong_one(**options: Any) -> Autotuner:
     """Configurations that add one; tile 2 is the fastest and adds two."""
 

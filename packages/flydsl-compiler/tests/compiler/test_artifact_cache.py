@@ -108,6 +108,34 @@ def test_unwritable_root_warns_once(tmp_path: Path) -> None:
     assert manager.load(ARTIFACT.key) is None
 
 
+def test_others_may_read_what_the_umask_lets_them(tmp_path: Path) -> None:
+    """A cache that is filled ahead of time is used by others."""
+    manager, before = JitCacheManager(tmp_path, "f", "i"), os.umask(0o027)
+    try:
+        assert manager.store("k" * 32, ARTIFACT, reads={"SOME"})
+    finally:
+        os.umask(before)
+    files = [path for path in manager.directory.iterdir() if path.is_file()]
+    assert len(files) == 2 and {path.stat().st_mode & 0o777 for path in files} == {0o640}
+
+
+def test_a_lock_is_given_back_though_a_child_has_its_file(tmp_path: Path) -> None:
+    path, (reader, writer) = tmp_path / "f.lock", os.pipe()
+    with FileLock(path):
+        child = os.fork()
+        if child == 0:
+            os.close(writer)
+            os.read(reader, 1)  # until the parent closes its end
+            os._exit(0)
+    try:
+        with FileLock(path, timeout=0.2):
+            pass
+    finally:
+        os.close(writer)
+        os.waitpid(child, 0)
+        os.close(reader)
+
+
 def test_lock_timeout(tmp_path: Path) -> None:
     with FileLock(tmp_path / "x.lock"):
         with pytest.raises(RuntimeError, match="timeout"):

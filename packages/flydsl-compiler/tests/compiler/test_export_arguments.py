@@ -125,3 +125,29 @@ def test_registered_types_are_not_exported(load: Any, tmp_path: Path) -> None:
     function = flyc.compile(module.parts, x, module.Outer(1, 1, module.Inner(0.5, 0)), {"b": fx.Uint8(2)}, Celsius())
     with pytest.raises(NotImplementedError, match="registered Python types"):
         function.export_to_c(tmp_path, "parts")
+
+
+def test_parameters_named_like_what_the_header_has(load: Any, tmp_path: Path) -> None:
+    if shutil.which("gcc") is None and shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    function = load("""
+        import flydsl.compiler as flyc
+        import flydsl.expr as fx
+
+        @flyc.kernel
+        def write(X: fx.Tensor, n: fx.Int32):
+            X[fx.thread_idx.x] = n
+
+        @flyc.jit
+        def pick(x_data: fx.Int32, x: fx.Tensor, x_layout: fx.Int32, pick: fx.Int32, pick_call: fx.Int32, é: fx.Int32,
+                 ü: fx.Int32, status: fx.Int32):
+            write(x, x_data + x_layout + pick + pick_call + é + ü + status).launch(grid=1, block=4)
+    """).pick
+    flyc.compile(function, 1, np.zeros(4, np.int32), 1, 1, 1, 1, 1, 1).export_to_c(tmp_path, "pick")
+    (tmp_path / "main.c").write_text('#include "pick.h"\nint main(void) { return PICK_NUM_ARGS; }\n', encoding="utf-8")
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    for language in ("c", "c++"):
+        command = [compiler, "-x", language, "-Wall", "-Werror", "-fsyntax-only", "main.c"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+    header = (tmp_path / "pick.h").read_text(encoding="utf-8")
+    assert "int32_t x_data, void *x__data, const pick_x__layout_t *x__layout, int32_t x_layout, int32_t pick_" in header

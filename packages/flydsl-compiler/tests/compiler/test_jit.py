@@ -425,7 +425,24 @@ def test_dumps(load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsy
     names = sorted(p.name for p in (tmp_path / "dumps" / "k_0").iterdir())
     assert names[0] == "00_origin.mlir" and names[-1].endswith("_final_isa.s") and names[-2].endswith("_llvm_ir.ll")
     assert "10_convert_scf_to_cf_cse_convert_gpu_to_rocdl.mlir" in names
-    assert "[flydsl.compile] dump origin ->" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "[flydsl.compile] dump origin ->" in out and "FLYDSL_DUMP_IR=1 dir=" in out
+    monkeypatch.delenv("FLYDSL_DUMP_IR")
+    monkeypatch.setenv("FLYDSL_DEBUG_DUMP_ASM", "1")
+    load(SOURCE).run(1, 64)
+    assert f"[flydsl.compile] FLYDSL_DEBUG_DUMP_ASM=1 dir={tmp_path / 'dumps' / 'k_0'}\n" in capsys.readouterr().out
+
+
+def test_dumps_that_cannot_be_written(load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FLYDSL_DUMP_IR", "1")
+    monkeypatch.setenv("FLYDSL_DUMP_DIR", str(tmp_path / "file" / "dumps"))
+    with pytest.raises(ValueError, match=r"FLYDSL_DUMP_DIR='.*dumps': .*/k_0 cannot be written \(Not a directory\)"):
+        load(SOURCE).run(1, 64)
+    (tmp_path / "dumps" / "k_0" / "00_origin.mlir").mkdir(parents=True)
+    monkeypatch.setenv("FLYDSL_DUMP_DIR", str(tmp_path / "dumps"))
+    with pytest.raises(ValueError, match=r"00_origin.mlir cannot be written \(Is a directory\)"):
+        load(SOURCE).run(1, 64)
 
 
 def test_stage_label() -> None:

@@ -228,6 +228,8 @@ HIT = {
     "another array of the kind": argument("X", np.ones(8, np.float32)),
     "the value of a scalar": argument("n", 77),
     "the stream": argument("stream", 5),
+    "the backend in other letters": setenv("FLYDSL_COMPILE_BACKEND", "ROCM"),
+    "a default spelled out": setenv("FLYDSL_COMPILE_OPT_LEVEL", "2"),
     "an unrelated variable": setenv("SOME_OTHER_VARIABLE", "1"),
     "a hint that is unset again": lambda w: w.hints.update({}),
 }

@@ -152,6 +152,30 @@ def test_while_else_is_not_implemented(load: Any) -> None:
         ASTRewriter.transform(module.f)
 
 
+@pytest.mark.parametrize("now", ["def g(a, b):\n    return 2\n", "def f(a):\n    return 2\n", "x = 3\n"])
+def test_a_file_that_has_changed_since_it_was_imported(load: Any, now: str) -> None:
+    function = load("def f(a, b):\n    return 1\n").f
+    with open(function.__code__.co_filename, "w", encoding="utf-8") as file:
+        file.write(now)
+    with pytest.raises(OSError, match="has changed since it was imported: (at f there is|line 1 has no function)"):
+        ASTRewriter.transform(function)
+
+
+def test_look_ups_that_are_none(load: Any) -> None:
+    """What is called ``get`` may be anything, with any arguments."""
+    body = "d.get(*a), d.get(1, 5), o.get(k=3), o.pop(), d.setdefault(7, d.pop(1))"
+    module = load(f"def f(d, o, *a):\n    return {body}\n")
+
+    class Other:
+        def get(self, k):
+            return k
+
+        def pop(self):
+            return "popped"
+
+    assert ASTRewriter.transform(module.f)({1: 2}, Other(), 4, 0) == (0, 2, 3, "popped", 2)
+
+
 def test_function_without_source() -> None:
     scope: dict[str, Any] = {}
     exec("def f(n):\n    return n\n", scope)

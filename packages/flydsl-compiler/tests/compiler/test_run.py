@@ -78,6 +78,33 @@ def test_assembly_is_dumped_though_the_disk_cache_has_the_kernel(
     assert file.name.endswith("_final_isa.s") and "clip" in file.read_text()
 
 
+def test_code_compiled_for_another_device_is_one_hit(load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """Compiled ahead of time there are no line tables, which the simulator has otherwise."""
+    monkeypatch.setenv("FLYDSL_RUNTIME_CACHE_DIR", str(tmp_path))
+    x = np.arange(8, dtype=np.float32)
+    with monkeypatch.context() as ahead:
+        ahead.setenv("COMPILE_ONLY", "1")
+        first = load(SOURCE).run
+        first(x, x, 8, 0.25)
+        assert first.cache_info()[:2] == (0, 1)
+    second, y = load(SOURCE).run, np.full(8, -77, np.float32)
+    second(x, y, 8, 2.5)
+    assert second.cache_info()[:2] == (0, 1)  # of another compile-time value
+    second(x, y, 8, 0.25)
+    assert second.cache_info()[:2] == (1, 1) and np.array_equal(y, np.maximum(x, 0.25))
+
+
+def test_settings_of_a_block_are_part_of_the_key(load: Any) -> None:
+    from flydsl.utils import env
+
+    run, x = load(SOURCE).run, np.zeros(8, np.float32)
+    keys = []
+    for level in (2, 0, 2):
+        with env.override(opt_level=level):
+            keys.append(run.resolve_call(x, x, 8, 0.25).key)
+    assert keys[0] == keys[2] != keys[1]
+
+
 def test_compiled_function_checks_its_tensors(load: Any) -> None:
     module = load(SOURCE)
     x = np.zeros(8, np.float32)

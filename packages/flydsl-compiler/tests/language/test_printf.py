@@ -22,6 +22,11 @@ def test_scalars_of_every_lane(run: Any, capfd: pytest.CaptureFixture[str]) -> N
         ("fx.printf('{}', fx.make_layout((4, n), (1, 4)))", "(4,40):(1,4)"),
         ("fx.printf('{}', fx.make_shape(t, (n, 2)))", "(3,(40,2))"),
         ("fx.printf('{} {}', t > 2, fx.Uint32(t - 4))", "-1 4294967295"),
+        ("fx.printf('{} {:d} {:x}', *[fx.Uint64(fx.Int64(t - 4))] * 3)", f"{2**64 - 1} {2**64 - 1} {2**64 - 1:x}"),
+        ("fx.printf('{} {}', fx.Uint8(t - 4), fx.Uint16(t - 4))", "255 65535"),
+        ("fx.printf('{}', fx.Vector.from_elements([fx.Uint64(fx.Int64(t - 4)), fx.Uint64(t)], fx.Uint64))",
+         f"[{2**64 - 1}, 3]"),
+        ("fx.printf('{}', fx.Vector.from_elements([fx.Uint8(t - 4), fx.Uint8(t)], fx.Uint8))", "[255, 3]"),
         ("fx.printf('{} {}', fx.Int64(t) << 40, fx.Float64(X[t]))", f"{3 << 40} 3.00"),
         ("fx.printf('{}', fx.Vector.from_elements([fx.Int64(t) << 40, fx.Int64(-5)], fx.Int64))", f"[{3 << 40}, -5]"),
         ("fx.printf('{}', fx.Vector.from_elements([fx.Float64(X[t]) * 1e60], fx.Float64))", f"[{3e60:.2f}]"),
@@ -35,6 +40,22 @@ def test_scalars_of_every_lane(run: Any, capfd: pytest.CaptureFixture[str]) -> N
 def test_forms(run: Any, capfd: pytest.CaptureFixture[str], call: str, text: str) -> None:
     run(f"if t == 3:\n    {call}")
     assert capfd.readouterr().out == text + "\n"
+
+
+def test_unsigned_numbers_on_the_host_and_wide_ones(load: Any, device: None, capfd: pytest.CaptureFixture[str]) -> None:
+    module = load("""
+        @flyc.jit
+        def run(n: fx.Uint64, m: fx.Uint8, i: fx.Int64):
+            fx.printf("{} {} {}", n, m, i)
+
+        @flyc.jit
+        def wide(n: fx.Int64):
+            fx.printf("{}", n.to(fx.Int128))
+    """)
+    module.run(2**64 - 5, 200, -3)
+    assert capfd.readouterr().out == f"{2**64 - 5} 200 -3\n"
+    with pytest.raises(ValueError, match=r"at most 64 bits, got Int128: print the halves, fx.Int64\(x >> 64\)"):
+        module.wide(1)
 
 
 def test_a_format_is_a_string(run: Any) -> None:

@@ -92,6 +92,8 @@ BODIES = {
     "sum of a tensor": ("Y[t] = fx.sum(X)", "load a tensor first"),
     "a key of a dictionary": ("Y[t] = {1: 2.0}[t]", "no entry for Int32.* choose on the device with fx.where"),
     "in a set": ("Y[t] = 1.0 if t in {1, 2} else 2.0", "`in` looks up a set while tracing"),
+    "an entry or a default": ("D = {1: 2.0}\nY[t] = D.get(t, 3.0)",
+                              "a dict is looked up while tracing"),
     "not in a dictionary": ("if t not in {1: 2}:\n    Y[t] = 1.0", "`in` looks up a dict while tracing"),
     "in keys, behind a comparison": ("Y[t] = 1.0 if 0 <= t in {1: 2}.keys() else 2.0", "looks up a dict_keys"),
     "a coordinate in a set": ("Y[t] = 1.0 if (0, t) in {(0, 1)} else 2.0", "`in` looks up a set while tracing"),

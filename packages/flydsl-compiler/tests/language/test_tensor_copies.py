@@ -69,6 +69,35 @@ def test_tile_through_lds(device: Any, tiled: bool, store: bool) -> None:
     np.testing.assert_array_equal(a, c)
 
 
+@flyc.kernel
+def padded_k(A: fx.Tensor, C: fx.Tensor):
+    """Four waves load 8 rows each, with a gap of 8 elements after every two rows."""
+    t = fx.thread_idx.x
+    shared = fx.SharedAllocator().allocate(fx.Array[fx.Float16, 16 * 136, 128]).peek()
+    rows = shared.view(fx.make_layout(((2, 16), 64), ((64, 136), 1)))
+    static = fx.make_view(fx.get_iter(A), fx.make_layout((32, 64), (64, 1)))
+    atom = fx.rocdl.make_tdm_atom(static, (32, 64), (64,), num_warps=4, pad_interval=128, pad_amount=8)
+    fx.copy_atom_call(atom, static, rows)
+    fx.rocdl.s_wait_tensorcnt(0)
+    fx.barrier()
+    for i in fx.range_constexpr(16):
+        at = i * 128 + t
+        C[at // 64, at % 64] = rows[at // 64, at % 64]
+
+
+@flyc.jit
+def padded(A: fx.Tensor, C: fx.Tensor):
+    padded_k(A, C).launch(grid=1, block=128)
+
+
+@on_gfx1250
+def test_gaps_through_lds(device: Any) -> None:
+    a = np.random.default_rng(1).standard_normal((32, 64)).astype(np.float16)
+    c = np.full_like(a, np.nan)
+    padded(a, c)
+    np.testing.assert_array_equal(a, c)
+
+
 @pytest.mark.skipif(get_rocm_arch().startswith("gfx1250"), reason="this is the process for gfx1250")
 def test_on_gfx1250() -> None:
-    assert "4 passed" in run_on("gfx1250", HERE, select="through_lds")
+    assert "5 passed" in run_on("gfx1250", HERE, select="through_lds")

@@ -6,6 +6,7 @@
 #include "MergeTraps.h"
 #include "MixedHalves.h"
 #include "PrintedDoubles.h"
+#include "SignBits.h"
 
 #include "fly_codegen/ArchTable.h"
 #include "fly_codegen/Codegen.h"
@@ -368,6 +369,7 @@ void Compilation::run(const CodegenOptions &options) {
   lowerSwitches(module);
   holdScaledMatrix(module);
   separateHalves(module, *machine);
+  splitSignBits(module);
   if (const ArchInfo *arch = lookupArch(options.arch); arch && arch->has(ArchFeature::TrapIsLoop))
     mergeTraps(module);
   CodeGenFileType kind = options.output == CodegenOutput::Assembly ? CodeGenFileType::AssemblyFile

@@ -19,4 +19,5 @@ list(APPEND FLY_CORE_SOURCES
   RegisterSwitches.cpp
   RegisterTarget.cpp
   ROCDLTarget.cpp
+  SignBits.cpp
   Translate.cpp)

@@ -43,4 +43,5 @@ list(APPEND FLY_CORE_SOURCES
   Transforms/PromoteRegMemToVectorSSA.cpp
   Transforms/RegisterReads.cpp
   Transforms/RewriteFuncSignature.cpp
-  Transforms/SignatureCarriers.cpp)
+  Transforms/SignatureCarriers.cpp
+  Transforms/StructuralConversion.cpp)

@@ -19,7 +19,6 @@ list(APPEND FLY_CORE_SOURCES
   IR/WmmaTypes.cpp
   Conversion/Atoms.cpp
   Conversion/FlyToROCDL.cpp
-  Conversion/Functions.cpp
   Conversion/Memory.cpp
   Conversion/TypeConverter.cpp
   Transforms/ClusterAttr.cpp

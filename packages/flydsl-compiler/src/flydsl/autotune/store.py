@@ -60,8 +60,8 @@ class WinnerCache(MutableMapping[Sequence[str], Config]):
             return
         for key, value in entries:
             try:
-                self._winners.setdefault(key, Config.from_dict(value))
-            except (TypeError, AttributeError, ValueError):
+                self._winners.setdefault(self._text(json.loads(key)), Config.from_dict(value))
+            except (TypeError, AttributeError, ValueError, RecursionError):
                 continue  # an entry that is no configuration is as good as none
 
     @staticmethod

@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import inspect
 import json
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,7 +16,9 @@ from flydsl.compiler.backends import current_target, get_backend
 from flydsl.compiler.specialization.environment import key_environment
 from flydsl.compiler.specialization.signature import Parameters
 from flydsl.compiler.store.toolchain import toolchain_fingerprint
+from flydsl.runtime.forking import fork_safe_lock
 from flydsl.tracing.context import CompilationContext, merge_compile_hints
+from flydsl.tracing.diagnostics import fail
 from flydsl.utils import env
 
 from .bench import copy_of, do_bench, fill_zero, on_stream, restore
@@ -62,6 +63,11 @@ def _device() -> dict[str, Any] | None:
     except (HipError, ImportError, ValueError):
         return None
     return {"name": info.name, "arch": info.arch, "compute_units": info.compute_units}
+
+
+def _names(value: Sequence[str] | None) -> list[str]:
+    """Names of parameters; a string is one."""
+    return [value] if isinstance(value, str) else list(value or ())
 
 
 @dataclasses.dataclass
@@ -109,11 +115,13 @@ class Autotuner:
         if do_bench_fn is not None and do_bench is not None:
             raise TypeError("do_bench_fn is the older name of do_bench: give one of them")
         do_bench = do_bench if do_bench is not None else do_bench_fn
+        if not callable(configs) and not hasattr(configs, "__iter__"):
+            raise TypeError(f"configs are a list of Config, or a function that gives one, got {configs!r}")
         self.fn, self.configs = fn, configs
-        self.keys = list(key or ())
+        self.keys = _names(key)
         self.warmup, self.rep = warmup, rep
         self.prune_configs_by = prune_configs_by
-        self.reset_to_zero, self.restore_value = list(reset_to_zero or ()), list(restore_value or ())
+        self.reset_to_zero, self.restore_value = _names(reset_to_zero), _names(restore_value)
         self.pre_hook, self.post_hook = pre_hook, post_hook
         self.default, self.validate_hook, self.select_config = default, validate_hook, select_config
         self.check = check if isinstance(check, bool) else list(check)
@@ -131,7 +139,7 @@ class Autotuner:
         self._check_names()
         self.cache = WinnerCache(self.__name__)
         self._variants: dict[str, Any] = {}
-        self._lock = threading.RLock()
+        self._lock = fork_safe_lock()
 
     def _check_names(self) -> None:
         """ValueError for a tensor that is no parameter; a warning for such a key, which tells no calls apart."""
@@ -152,7 +160,11 @@ class Autotuner:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         call = self._bind(args, kwargs)
-        config = self._resolve(call)
+        config = self._known(call)
+        if config is None and self._cannot_measure():
+            self._compile_all(call)
+            return None
+        config = self._found(call) if config is None else config
         with on_stream(call.stream):
             for name in self.reset_to_zero:
                 fill_zero(call.by_name[name])
@@ -160,7 +172,8 @@ class Autotuner:
 
     def resolve_config(self, *args: Any, **kwargs: Any) -> Config:
         """The configuration that a call would run with, searched if need be."""
-        return self._resolve(self._bind(args, kwargs))
+        call = self._bind(args, kwargs)
+        return self._known(call) or self._found(call)
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
         bound = self._signature.bind_partial(*args, **kwargs)
@@ -194,20 +207,56 @@ class Autotuner:
 
     # ---- which configuration
 
-    def _resolve(self, call: _Call) -> Config:
-        forced = env.autotune.force
-        key = self._key(call)
-        if not forced:
-            config = self.cache.get(key)
-            if config is None:
-                config = self._offline(call)
-            if config is None and self.default is not None:
-                config = self._configuration(self.default(*call.args, **call.kwargs))
-            if config is not None:
-                return config
+    def _known(self, call: _Call) -> Config | None:
+        """What a call runs with, unless that is to be searched."""
+        traced = CompilationContext.get_current() is not None
+        config = None
+        if not traced and not env.autotune.force:
+            config = self._winner(self._key(call)) or self._offline(call)
+        if config is None and self.default is not None and (traced or not env.autotune.force):
+            config = self._configuration(self.default(*call.args, **call.kwargs))
+        if config is None and traced:
+            fail(f"{self.__name__} is tuned and called in a traced function, where nothing can be measured: choose on "
+                 f"the host ({self.__name__}.resolve_config(...)) and pass the choice to {self.__name__}.fn, or give "
+                 "autotune a default=")
+        return config
+
+    def _winner(self, key: list[str]) -> Config | None:
+        """The winner of an earlier search; None also for one whose parameters the function no longer has."""
+        config, parameters = self.cache.get(key), self._signature.parameters
+        if config is None or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            return config
+        return config if config.all_kwargs().keys() <= parameters.keys() else None
+
+    def _cannot_measure(self) -> bool:
+        return env.compile.compile_only and self._do_bench is None
+
+    def _compile_all(self, call: _Call) -> None:
+        """Compile all candidates, of which a later search takes the best; RuntimeError when none can be."""
+        configs, failures = self._candidates(call), []
+        for config in configs:
+            try:
+                self._run(config, call)
+            except Exception as error:
+                failures.append((config, error))
+        if len(failures) == len(configs):
+            raise self._all_failed(failures)
+
+    def _all_failed(self, failures: list[tuple[Config, Exception]]) -> RuntimeError:
+        config, error = failures[-1]
+        found = RuntimeError(f"{self.__name__}: all {len(failures)} configurations failed; the last: {config}: "
+                             f"{type(error).__name__}: {error}")
+        found.__cause__ = error
+        return found
+
+    def _found(self, call: _Call) -> Config:
+        """The winner of a search, which is kept."""
+        if self._cannot_measure():
+            raise RuntimeError(f"{self.__name__}: COMPILE_ONLY is set, so nothing can be measured")
+        forced, key = env.autotune.force, self._key(call)
         with self._lock:
             if not forced:
-                config = self.cache.get(key)  # another thread may have searched meanwhile
+                config = self._winner(key)  # another thread may have searched meanwhile
                 if config is not None:
                     return config
             config = self._search(call)
@@ -224,7 +273,8 @@ class Autotuner:
         backend = get_backend()
         tensors = {n: getattr(v, "tensor", v) for n, v in call.by_name.items() if _is_tensor(v)}
         hints = merge_compile_hints(getattr(self.fn, "compile_hints", {}), CompilationContext.get_compile_hints())
-        key = [f"{name}={_key_value(call.by_name.get(name))!r}" for name in self.keys]
+        key = [f"_function_:{getattr(self.fn, '__module__', '')}.{getattr(self.fn, '__qualname__', self.__name__)}"]
+        key += [f"{name}={_key_value(call.by_name.get(name))!r}" for name in self.keys]
         key += [f"{name}:{tensor.dtype}" for name, tensor in sorted(tensors.items())]
         key += [f"{name}:{_stride_pattern(tensor)}" for name, tensor in sorted(tensors.items())]
         key.append(f"_env_:{key_environment(backend.target.arch, frozenset())!r}")
@@ -360,10 +410,7 @@ class Autotuner:
                 progress.done(best[0], best[1], failures)
                 progress.kept(self.cache.path, self._artifacts.name if self._artifacts is not None else None)
         if not results:
-            raise RuntimeError(
-                f"{self.__name__}: all {len(configs)} configurations failed; the last: "
-                f"{configs[-1]}: {type(failures[-1][1]).__name__}: {failures[-1][1]}"
-            ) from failures[-1][1]
+            raise self._all_failed(failures)
         return best[0]
 
     def _select(self, results: list[tuple[Config, Any]]) -> tuple[Config, Any]:

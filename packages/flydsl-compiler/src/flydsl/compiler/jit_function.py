@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
 import time
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
+from types import MethodType
 from typing import Any, overload
 
 from flydsl.runtime import PartialWordError
 from flydsl.runtime.device_runtime import ensure_compile_runtime_pairing_from_env
+from flydsl.runtime.forking import fork_safe_lock
 from flydsl.tracing.context import CompilationContext, activity, merge_compile_hints
 from flydsl.tracing.diagnostics import install_excepthook
 from flydsl.tracing.protocol import cache_signature
 from flydsl.utils import env
 
 from .backends import get_backend
-from .frontend.ast_rewriter import ASTRewriter, Source, provide_helpers
+from .frontend.ast_rewriter import ASTRewriter, Source, plain_function, provide_helpers
 from .launch.compiled import CompiledFunction
 from .launch.dispatch import FastPath
 from .passes.lowered import LoweredModules
@@ -77,6 +78,7 @@ class JitFunction:
 
     def __init__(self, func: Callable[..., Any]) -> None:
         install_excepthook()
+        func = plain_function(func, "@flyc.jit")
         self._original = FunctionSnapshot.of(func)
         self._source = Source.of(func)
         provide_helpers(func)
@@ -85,7 +87,7 @@ class JitFunction:
         self._parameters: Parameters | None = None
         self._compiled: dict[Any, CompiledFunction] = {}
         self._lowered = LoweredModules()
-        self._lock = threading.RLock()
+        self._lock = fork_safe_lock()
         self._plain = _Bound(self, None)
         self._dispatch: Callable[..., Any] = _undecided
         self._instances: dict[int, _Bound] = {}
@@ -377,7 +379,7 @@ class JitFunction:
             artifact = self._compile(call)
         elif manager is not None:
             digest = call.digest(toolchain_fingerprint(call.backend))
-            artifact = manager.load(digest) or self._load_without_lines(call)
+            artifact = manager.load(digest, otherwise=lambda: self._load_without_lines(call))
             if artifact is None and env.runtime.run_only:
                 raise RuntimeError(
                     f"FLYDSL_RUNTIME_RUN_ONLY is set and {self.__name__} (manager key {self.manager_key}, key "
@@ -414,17 +416,18 @@ class JitFunction:
             manager = self._manager(plain.backend, plain.identity)
             if manager is None or not manager.directory.is_dir():
                 return None
-            return manager.load(plain.digest(toolchain_fingerprint(plain.backend)))
+            return manager.reload(plain.digest(toolchain_fingerprint(plain.backend)))
 
     def _compile(self, call: Call) -> CompiledArtifact:
         """Trace and lower, unless only back end options differ from an earlier compile; then generate code."""
+        from flydsl.ir import compiling  # its native part is needed only here
         from flydsl.tracing.kept import keep_body
 
         from .trace.module import trace
 
         front = call.front_key()
         lowered = self._lowered.get(front)
-        with mlir_context():
+        with compiling(), mlir_context():
             if lowered is None:
                 start, known = time.perf_counter(), call.live.reach() == call.reached
                 with recorded_reads() as reads:
@@ -491,7 +494,13 @@ def jit(func: Callable[..., Any]) -> JitFunction: ...
 @overload
 def jit(func: None = None) -> Callable[[Callable[..., Any]], JitFunction]: ...
 def jit(func: Any = None) -> Any:
-    """Decorator of host launchers; usable bare or as ``@flyc.jit()``."""
+    """Decorator of host launchers; usable bare or as ``@flyc.jit()``.
+
+    Raises:
+        TypeError: what is decorated was not written with ``def``.
+    """
+    if isinstance(func, MethodType):
+        return JitFunction(func.__func__).__get__(func.__self__)
     return JitFunction(func) if func is not None else JitFunction
 
 

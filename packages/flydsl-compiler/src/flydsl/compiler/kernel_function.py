@@ -30,8 +30,8 @@ from flydsl.tracing.kept import keep_operation
 from flydsl.tracing.protocol import construct_from_ir_values, extract_to_ir_values
 from flydsl.utils import env
 
-from .frontend.ast_rewriter import ASTRewriter
-from .specialization.signature import Parameters, is_compile_time, is_number_for_tensor
+from .frontend.ast_rewriter import ASTRewriter, plain_function
+from .specialization.signature import Parameters, class_refusal, is_compile_time, is_number_for_tensor
 from .trace.launch import (
     attribute_dict,
     check_smem,
@@ -73,8 +73,10 @@ class KernelFunction:
         original: Any = None,
     ) -> None:
         install_excepthook()
-        self._original = original if original is not None else _snapshot(func)
-        self._func = ASTRewriter.transform(func, kernel=True) if original is None else func
+        if original is None:
+            func = plain_function(func, "@flyc.kernel")
+            original, func = _snapshot(func), ASTRewriter.transform(func, kernel=True)
+        self._original, self._func = original, func
         self._name = name
         self._bound_self = bound_self
         self.known_block_size = validate_block_size(known_block_size)
@@ -218,6 +220,8 @@ class KernelLauncher:
         if isinstance(value, (bool, int, float)):
             fail(f"{self.kernel.name}: argument {name!r} is the bare Python value {value!r}: wrap it, e.g. "
                  f"fx.Int32({value!r}), or annotate the parameter fx.Constexpr", DSLTypeError)
+        if isinstance(value, type):
+            fail(f"{self.kernel.name}: {class_refusal(name, value)}", DSLTypeError)
         if (
             type(value) is ir.Value
             or isinstance(value, ir.Value)

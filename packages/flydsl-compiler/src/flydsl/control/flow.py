@@ -174,6 +174,14 @@ def dsl_container_(container: Any) -> Any:
     return _LookedUp(container) if isinstance(container, (Set, Mapping)) else container
 
 
+def dsl_key_(owner: Any, key: Any) -> Any:
+    """The first argument of a method of ``owner`` that looks something up if that is a dictionary."""
+    if isinstance(owner, Mapping) and _is_run_time_number(key):
+        fail(f"a {type(owner).__name__} is looked up while tracing, when the value is not known; look up what is "
+             "(fx.Constexpr), or choose on the device with fx.where")
+    return key
+
+
 def dsl_compare_chain_(first: Any, *rest: Any) -> Any:
     """``a < b < c``; ``rest`` alternates operator text and a function that evaluates the operand."""
     result, left = True, first

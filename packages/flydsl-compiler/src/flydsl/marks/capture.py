@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import threading
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from flydsl.runtime.forking import fork_safe_lock
 from flydsl.tracing.context import CompilationContext
 from flydsl.utils import env
 
@@ -49,7 +49,7 @@ class Recorder:
         self.address = 0
         self.size = self.partitions = self.waves = 0
         self.window: Any = None
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
 
     def allocate(self) -> int:
         """Make the buffer once, as large as ``FLYDSL_KTRACE_BUFFER_BYTES`` says; its address."""

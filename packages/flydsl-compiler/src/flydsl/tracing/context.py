@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
+from flydsl.runtime.forking import fork_safe_lock
+
 __all__ = ["CompilationContext", "KernelUses", "create_gpu_func", "create_gpu_module", "effective_fastmath_hint",
     "get_gpu_module_body",
            "merge_compile_hints"]
@@ -27,7 +29,7 @@ class _Activity:
 
     def __init__(self) -> None:
         self.count = 0
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
 
     def change(self, by: int) -> None:
         """Count a scope that opens (1) or closes (-1)."""

@@ -15,12 +15,12 @@ from typing import IO, Any
 def atomic_write(path: str | os.PathLike[str], *, mode: str = "w", encoding: str | None = None) -> Iterator[IO[Any]]:
     """Open a temporary file beside ``path`` and rename it into place when the block succeeds.
 
-    Readers see the old file or the whole new one. On any failure the temporary file is removed.
+    Readers see the old file or the whole new one. On any failure the temporary file is removed. Who may read the new
+    one is what the umask says, as of any file: `tempfile` would keep it from other users of a shared folder.
     """
-    import tempfile  # with the compressors and the random numbers that it brings, an import of its own
-
     target = Path(path)
-    fd, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    name = target.with_name(f".{target.name}.{os.urandom(8).hex()}.tmp")
+    fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with os.fdopen(fd, mode, encoding=encoding) as handle:
             yield handle

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-__all__ = ["run_parallel_jobs"]
+__all__ = ["process_count", "run_parallel_jobs"]
+
+
+def process_count(text: str) -> int:
+    """The type of a command's ``--jobs``. ArgumentTypeError for what is no number from 1."""
+    if not text.isascii() or not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"a number of processes from 1, got {text!r}")
+    return int(text)
 
 
 def run_parallel_jobs(

@@ -50,6 +50,10 @@ void registerFlyDialect(DialectRegistry &registry);
 /// Bit width of an integer or float type; 0 for any other type.
 unsigned getElementBitWidth(Type type);
 
+/// The type by which values of an element type travel in registers: LLVM has no floats of less than 16
+/// bits, which become integers, and no signs.
+Type getStorageType(Type elemTy);
+
 /// The plain layout at the end of a LayoutAttr or ComposedLayoutAttr.
 LayoutAttr getLinearLayout(Attribute layout);
 

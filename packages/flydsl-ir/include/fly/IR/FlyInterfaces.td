@@ -97,7 +97,7 @@ def Fly_CopyOpTypeInterface : TypeInterface<"CopyOpTypeInterface"> {
   let cppNamespace = "::mlir::fly";
   let description = [{
     An instruction that copies data. Thread-value layouts map (thread, bit) to a bit index of the
-    atom's tile. In the emit methods, `predTy` and `pred` are null when there is no predicate;
+    atom's tile. In the emit methods, `pred` is an i1, and null like `predTy` when there is no predicate;
     operands are already converted to the target's types, `*Ty` are the fly types.
   }];
   let methods = [

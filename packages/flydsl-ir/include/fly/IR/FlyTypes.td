@@ -149,6 +149,9 @@ def Fly_MemRefType : Fly_Type<"MemRef", "memref"> {
     bool isInSpace(AddressSpace space) const { return getPointerType().isInSpace(space); }
     bool hasPlainLayout() const { return ::llvm::isa<LayoutAttr>(getLayout()); }
     LayoutAttr getLinearLayout() const;
+    /// True if the layout is plain and static and the elements stand one after the other in memory, in
+    /// the order of their coordinates; `count` is their number.
+    bool isConsecutive(int64_t *count = nullptr) const;
     /// The memref of mode `index`; null if there is none.
     MemRefType at(int32_t index) const;
     MemRefType at(::llvm::ArrayRef<int32_t> path) const;

@@ -1,7 +1,7 @@
-//===- FunctionConversion.h - conversion of function signatures ---*- C++ -*-===//
+//===- FunctionConversion.h - conversion of functions and control flow -*- C++ -*-===//
 //
-// Upstream's pattern loses the attributions of a gpu.func and leaves the attributes of arguments in
-// place when an argument becomes several or none.
+// Upstream's pattern for signatures loses the attributions of a gpu.func and leaves the attributes
+// of arguments in place when an argument becomes several or none.
 //
 // SPDX-License-Identifier: Apache-2.0
 //
@@ -63,6 +63,12 @@ struct FunctionSignaturePattern : OpConversionPattern<FuncT> {
     return success();
   }
 };
+
+/// Converts the operations that only pass values on: functions with their calls, launches and returns,
+/// the structured control flow of scf, arith.select and ub.poison. A type may become several types or none.
+/// `converter` must outlive the conversion.
+void populateStructuralConversion(const TypeConverter &converter, RewritePatternSet &patterns,
+                                  ConversionTarget &target);
 
 } // namespace mlir::fly
 

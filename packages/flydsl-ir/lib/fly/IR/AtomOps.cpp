@@ -256,13 +256,45 @@ LogicalResult MmaAtomCall::verify() {
                        getB().getTypes(), getC().getType());
 }
 
+// A tensor, or what registers hold: a scalar or a vector of one dimension.
+static bool isValue(Type type) {
+  if (auto vector = dyn_cast<VectorType>(type))
+    return vector.getRank() == 1 && !vector.isScalable() &&
+           getElementBitWidth(vector.getElementType()) != 0;
+  return getElementBitWidth(type) != 0;
+}
+
+// A register operand is a value, one in memory a tensor. An atomic has the tensor as its destination
+// also where it has a result.
 LogicalResult CopyAtomCallSSA::verify() {
   if (getNumResults() > 1)
     return emitOpError("has at most one result");
-  if (getNumResults() == 0 && !getDst())
+  Type src = getSrc().getType(), dst = getDst() ? getDst().getType() : Type();
+  Type result = getNumResults() == 1 ? getResult(0).getType() : Type();
+  bool toMemory = isa_and_nonnull<fly::MemRefType, CoordTensorType>(dst);
+  if (!isa<fly::MemRefType, CoordTensorType>(src) && !isValue(src))
+    return emitOpError("source must be a tensor, a scalar or a vector of one dimension, got ") << src;
+  if (result && !isValue(result))
+    return emitOpError("result must be a scalar or a vector of one dimension, got ") << result;
+  if (!result && !dst)
     return emitOpError("needs a destination or a result");
-  if (getNumResults() == 1 && getDst() && !getPred())
+  if (!result && !toMemory)
+    return emitOpError("without a result needs a tensor as its destination, got ") << dst;
+  if (getZeroFill() && !getPred())
+    return emitOpError("fills with zero where a predicate is false, and has no predicate");
+  if (Value pred = getPred(); pred && !pred.getType().isInteger(1)) {
+    auto memref = dyn_cast<fly::MemRefType>(pred.getType());
+    if (!memref || !memref.getElemTy().isInteger(1))
+      return emitOpError("a predicate is an i1 or a memref of i1, got ") << pred.getType();
+  }
+  if (!result || toMemory)
+    return success();
+  if (dst && !getPred())
     return emitOpError("takes the old destination only together with a predicate");
+  if (getPred() && !dst)
+    return emitOpError("needs the old destination, which a false predicate keeps");
+  if (dst && dst != result)
+    return emitOpError("has a result of type ") << result << ", but the old destination is " << dst;
   return success();
 }
 

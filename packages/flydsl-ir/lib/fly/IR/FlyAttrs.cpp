@@ -108,6 +108,13 @@ unsigned mlir::fly::getElementBitWidth(Type type) {
   return type && type.isIntOrFloat() ? type.getIntOrFloatBitWidth() : 0;
 }
 
+Type mlir::fly::getStorageType(Type elemTy) {
+  bool isSmallFloat = isa<FloatType>(elemTy) && getElementBitWidth(elemTy) < 16;
+  if (isSmallFloat || isa<IntegerType>(elemTy))
+    return IntegerType::get(elemTy.getContext(), getElementBitWidth(elemTy));
+  return elemTy;
+}
+
 unsigned mlir::fly::getStorageBitWidth(Type elemTy) {
   return elemTy && elemTy.isInteger(1) ? 8 : getElementBitWidth(elemTy);
 }

@@ -4,6 +4,7 @@
 //
 //===------------------------------------------------------------------------===//
 
+#include "fly/Algebra/Algebra.h"
 #include "fly/IR/FlyDialect.h"
 #include "fly/IR/Syntax.h"
 
@@ -189,6 +190,20 @@ int64_t fly::MemRefType::getValueDivisibility() const {
 }
 
 LayoutAttr fly::MemRefType::getLinearLayout() const { return fly::getLinearLayout(getLayout()); }
+
+bool fly::MemRefType::isConsecutive(int64_t *count) const {
+  if (!hasPlainLayout() || !getLinearLayout().isStatic() || !getSwizzle().isTrivial())
+    return false;
+  Algebra algebra(getContext());
+  Layout flat = algebra.coalesce(algebra.fromAttr(getLinearLayout()));
+  Tuple shape = algebra.unwrap(flat.shape), stride = algebra.unwrap(flat.stride);
+  if (algebra.failed() || !shape.isInt() || shape.num.value < 1 || !stride.isInt() ||
+      !(shape.is(1) || stride.is(1)))
+    return false;
+  if (count)
+    *count = shape.num.value;
+  return true;
+}
 
 fly::MemRefType fly::MemRefType::at(int32_t index) const {
   Attribute mode = cast<NestedAttrInterface>(getLayout()).getMode(index);

@@ -34,12 +34,8 @@ Value mlir::fly::toAccessType(OpBuilder &b, Location loc, Value value, Type acce
   return value.getType() == accessTy ? value : arith::ExtUIOp::create(b, loc, accessTy, value);
 }
 
-/// The element type of a memref or pointer type.
-static Type getElementType(Type type) {
-  if (auto pointer = dyn_cast<PointerType>(type))
-    return pointer.getElemTy();
-  return cast<fly::MemRefType>(type).getElemTy();
-}
+/// The element type of a memref type.
+static Type getElementType(Type type) { return cast<fly::MemRefType>(type).getElemTy(); }
 
 static Value loadValue(OpBuilder &b, Location loc, Type valueTy, Value address, Type type,
                        unsigned alignment) {
@@ -48,47 +44,39 @@ static Value loadValue(OpBuilder &b, Location loc, Type valueTy, Value address, 
   return fromAccessType(b, loc, loaded, valueTy);
 }
 
-// The address after the swizzle of the pointer or memref type `type`.
+// The address after the swizzle of the memref type `type`.
 static Value swizzledAddress(OpBuilder &b, Location loc, Value ptr, Type type) {
-  SwizzleAttr swizzle;
-  if (auto memref = dyn_cast<fly::MemRefType>(type))
-    swizzle = memref.getSwizzle();
-  else if (auto pointer = dyn_cast<PointerType>(type))
-    swizzle = pointer.getSwizzle();
-  return applySwizzleToPointer(b, loc, ptr, swizzle);
+  return applySwizzleToPointer(b, loc, ptr, cast<fly::MemRefType>(type).getSwizzle());
+}
+
+/// Width of a scalar or of a vector of one dimension and known length; 0 for any other type.
+static int64_t valueBits(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  if (vector && (vector.getRank() != 1 || vector.isScalable()))
+    return 0;
+  return getElementBitWidth(getElementTypeOrSelf(type)) * (vector ? vector.getNumElements() : 1);
 }
 
 // Alignment attribute of an access to a `valueTy`: the largest power of two that the type promises,
 // also after its swizzle; none (0) where LLVM's default for the value is no stronger than that.
 static unsigned accessAlignment(Type type, Type valueTy) {
-  auto memref = dyn_cast<fly::MemRefType>(type);
-  int64_t align = memref ? memref.getAlignment().getAlignment() : 1;
-  if (memref && !memref.getSwizzle().isTrivial())
+  auto memref = cast<fly::MemRefType>(type);
+  int64_t align = memref.getAlignment().getAlignment();
+  if (!memref.getSwizzle().isTrivial())
     align = std::gcd(align, int64_t(1) << memref.getSwizzle().getBase());
   align = align & -align;
-  int64_t bits = getElementBitWidth(getElementTypeOrSelf(valueTy));
-  if (auto vector = dyn_cast<VectorType>(valueTy))
-    bits *= vector.getNumElements();
-  return align >= static_cast<int64_t>(llvm::PowerOf2Ceil((bits + 7) / 8)) ? 0 : align;
-}
-
-static Value loadPredicate(OpBuilder &b, Location loc, Type predTy, Value pred) {
-  if (!isa<LLVM::LLVMPointerType>(pred.getType()))
-    return pred;
-  Value address = swizzledAddress(b, loc, pred, predTy);
-  return LLVM::LoadOp::create(b, loc, b.getI1Type(), address);
+  return align >= static_cast<int64_t>(llvm::PowerOf2Ceil((valueBits(valueTy) + 7) / 8)) ? 0 : align;
 }
 
 // Emits `body` under the predicate; with a result, `other` is yielded when it is false.
-static FailureOr<Value> guarded(OpBuilder &b, Location loc, Type predTy, Value pred, Value other,
+static FailureOr<Value> guarded(OpBuilder &b, Location loc, Value pred, Value other,
                                 function_ref<FailureOr<Value>(OpBuilder &)> body) {
   if (!pred)
     return body(b);
-  Value condition = loadPredicate(b, loc, predTy, pred);
   SmallVector<Type> results;
   if (other)
     results.push_back(other.getType());
-  auto ifOp = scf::IfOp::create(b, loc, results, condition, /*withElseRegion=*/other != nullptr);
+  auto ifOp = scf::IfOp::create(b, loc, results, pred, /*withElseRegion=*/other != nullptr);
   OpBuilder then = ifOp.getThenBodyBuilder(b.getListener());
   FailureOr<Value> result = body(then);
   if (failed(result))
@@ -115,6 +103,18 @@ static int32_t countBytes(CopyOpUniversalCopyType op, Type atomTy, Type memoryTy
   return op.getBitSize() / 8;
 }
 
+/// Refuses a value that is not as wide as what one call moves.
+static LogicalResult checkValue(Location loc, CopyOpUniversalCopyType op, Type atomTy, Type memoryTy,
+                                Type valueTy) {
+  int64_t bits = op.getBitSize();
+  auto memref = dyn_cast_or_null<fly::MemRefType>(memoryTy);
+  if (memref && memref.getElemTy().isInteger(1)) // counted, not packed
+    bits = countBytes(op, atomTy, memoryTy);
+  if (valueBits(valueTy) == bits)
+    return success();
+  return emitError(loc) << op << " moves " << bits << " bits, but the value is of type " << valueTy;
+}
+
 /// Refuses memory of an address space that only a target knows (buffer resources).
 static LogicalResult checkSpace(Location loc, Type type, CopyOpUniversalCopyType op) {
   auto memref = dyn_cast_or_null<fly::MemRefType>(type);
@@ -126,7 +126,7 @@ static LogicalResult checkSpace(Location loc, Type type, CopyOpUniversalCopyType
 }
 
 LogicalResult CopyOpUniversalCopyType::emitAtomCall(OpBuilder &builder, Location loc, Type atomTy,
-                                                    Type srcTy, Type dstTy, Type predTy, Value,
+                                                    Type srcTy, Type dstTy, Type, Value,
                                                     Value src, Value dst, Value pred) const {
   if (failed(checkSpace(loc, srcTy, *this)) || failed(checkSpace(loc, dstTy, *this)))
     return failure();
@@ -134,7 +134,7 @@ LogicalResult CopyOpUniversalCopyType::emitAtomCall(OpBuilder &builder, Location
   if (getBitSize() % 8 != 0)
     return emitError(loc, "a universal copy through memory needs whole bytes, got ")
            << getBitSize() << " bits";
-  return guarded(builder, loc, predTy, pred, Value(), [&](OpBuilder &b) -> FailureOr<Value> {
+  return guarded(builder, loc, pred, Value(), [&](OpBuilder &b) -> FailureOr<Value> {
     Value size = arith::ConstantIntOp::create(b, loc, bytes, 32);
     LLVM::MemcpyOp::create(b, loc, swizzledAddress(b, loc, dst, dstTy),
                            swizzledAddress(b, loc, src, srcTy), size, /*isVolatile=*/false);
@@ -144,14 +144,20 @@ LogicalResult CopyOpUniversalCopyType::emitAtomCall(OpBuilder &builder, Location
 
 FailureOr<Value> CopyOpUniversalCopyType::emitAtomCallSSA(OpBuilder &builder, Location loc,
                                                           Type resultTy, Type atomTy, Type srcTy,
-                                                          Type dstTy, Type predTy, Value, Value src,
+                                                          Type dstTy, Type, Value, Value src,
                                                           Value dst, Value pred) const {
   if (failed(checkSpace(loc, srcTy, *this)) || failed(checkSpace(loc, dstTy, *this)))
     return failure();
+  bool fromMemory = isa<fly::MemRefType>(srcTy);
+  if (resultTy && !fromMemory && resultTy != src.getType())
+    return emitError(loc) << "a copy of a value has its type, got " << src.getType() << " to " << resultTy;
+  if (resultTy ? failed(checkValue(loc, *this, atomTy, srcTy, resultTy))
+               : !fromMemory && failed(checkValue(loc, *this, atomTy, dstTy, src.getType())))
+    return failure();
   Value other = resultTy && pred ? dst : Value();
-  return guarded(builder, loc, predTy, pred, other, [&](OpBuilder &b) -> FailureOr<Value> {
+  return guarded(builder, loc, pred, other, [&](OpBuilder &b) -> FailureOr<Value> {
     Value value = src;
-    if (isa<LLVM::LLVMPointerType>(src.getType())) {
+    if (fromMemory) {
       Type type = resultTy ? resultTy : Type(b.getIntegerType(countBytes(*this, atomTy, srcTy) * 8));
       value = loadValue(b, loc, type, swizzledAddress(b, loc, src, srcTy), srcTy,
                         accessAlignment(srcTy, getAccessType(type, getElementType(srcTy))));
@@ -200,8 +206,7 @@ static std::optional<LLVM::AtomicBinOp> atomicBinOp(AtomicOp op, Type type) {
 }
 
 static FailureOr<Value> emitAtomic(CopyOpUniversalAtomicType type, OpBuilder &builder, Location loc,
-                                   Type srcTy, Type dstTy, Type predTy, Value src, Value dst,
-                                   Value pred) {
+                                   Type srcTy, Type dstTy, Value src, Value dst, Value pred) {
   std::optional<LLVM::AtomicBinOp> op =
       atomicBinOp(type.getAtomicOp().getValue(), type.getValType());
   if (!op)
@@ -209,13 +214,21 @@ static FailureOr<Value> emitAtomic(CopyOpUniversalAtomicType type, OpBuilder &bu
            << stringifyAtomicOp(type.getAtomicOp().getValue()) << " does not work on "
            << type.getValType()
            << ", expected an integer of 8, 16, 32 or 64 bits; add, max and min also take f16, bf16, f32 or f64";
-  if (!dst || !isa<LLVM::LLVMPointerType>(dst.getType()))
-    return emitError(loc, "the destination of a universal atomic must be in memory");
-  return guarded(builder, loc, predTy, pred, Value(), [&](OpBuilder &b) -> FailureOr<Value> {
+  auto isMemory = [](Type type) {
+    auto memref = dyn_cast_or_null<fly::MemRefType>(type);
+    return memref && isa<AddressSpaceAttr>(memref.getAddressSpace());
+  };
+  if (!isMemory(dstTy))
+    return emitError(loc, "the destination of a universal atomic must be in memory, got ") << dstTy;
+  Type valueTy = getStorageType(type.getValType());
+  if (!isMemory(srcTy) && src.getType() != valueTy)
+    return emitError(loc, "a universal atomic of ")
+           << type.getValType() << " takes a value of type " << valueTy << ", got " << src.getType();
+  return guarded(builder, loc, pred, Value(), [&](OpBuilder &b) -> FailureOr<Value> {
     Value value = src;
-    if (isa<LLVM::LLVMPointerType>(src.getType()))
-      value = LLVM::LoadOp::create(b, loc, type.getValType(), swizzledAddress(b, loc, src, srcTy),
-                                   accessAlignment(srcTy, type.getValType()));
+    if (isMemory(srcTy))
+      value = LLVM::LoadOp::create(b, loc, valueTy, swizzledAddress(b, loc, src, srcTy),
+                                   accessAlignment(srcTy, valueTy));
     LLVM::AtomicRMWOp::create(b, loc, *op, swizzledAddress(b, loc, dst, dstTy), value,
                               LLVM::AtomicOrdering::monotonic, type.getSyncscope());
     return Value();
@@ -223,19 +236,19 @@ static FailureOr<Value> emitAtomic(CopyOpUniversalAtomicType type, OpBuilder &bu
 }
 
 LogicalResult CopyOpUniversalAtomicType::emitAtomCall(OpBuilder &builder, Location loc, Type,
-                                                      Type srcTy, Type dstTy, Type predTy, Value,
+                                                      Type srcTy, Type dstTy, Type, Value,
                                                       Value src, Value dst, Value pred) const {
-  return emitAtomic(*this, builder, loc, srcTy, dstTy, predTy, src, dst, pred);
+  return emitAtomic(*this, builder, loc, srcTy, dstTy, src, dst, pred);
 }
 
 FailureOr<Value> CopyOpUniversalAtomicType::emitAtomCallSSA(OpBuilder &builder, Location loc,
                                                             Type resultTy, Type, Type srcTy,
-                                                            Type dstTy, Type predTy, Value,
+                                                            Type dstTy, Type, Value,
                                                             Value src, Value dst,
                                                             Value pred) const {
   if (resultTy)
-    return emitError(loc, "the destination of a universal atomic must be in memory");
-  return emitAtomic(*this, builder, loc, srcTy, dstTy, predTy, src, dst, pred);
+    return emitError(loc, "a universal atomic has no result");
+  return emitAtomic(*this, builder, loc, srcTy, dstTy, src, dst, pred);
 }
 
 //===------------------------------------------------------------------------===//
@@ -248,8 +261,16 @@ FailureOr<Value> MmaOpUniversalFMAType::emitAtomCallSSA(OpBuilder &b, Location l
                                                         ValueRange bs, Value c) const {
   if (as.size() != 1 || bs.size() != 1)
     return emitError(loc, "a universal FMA takes one A and one B operand");
-  if (!isa<FloatType>(getElemTy()))
-    return emitError(loc, "a universal FMA needs a float type, got ") << getElemTy();
+  Type type = getElemTy();
+  if (!isa<Float16Type, BFloat16Type, Float32Type, Float64Type>(type))
+    return emitError(loc, "a universal FMA needs f16, bf16, f32 or f64, got ") << type;
+  for (Value operand : {as.front(), bs.front(), c})
+    if (operand.getType() != type)
+      return emitError(loc, "a universal FMA of ") << type << " got an operand of type " << operand.getType();
+  if (resultTy && resultTy != type)
+    return emitError(loc, "a universal FMA of ") << type << " has no result of type " << resultTy;
+  if (!resultTy && !(isa<fly::MemRefType>(dTy) && isa<LLVM::LLVMPointerType>(d.getType())))
+    return emitError(loc, "the destination of a universal FMA must be a memref, got ") << dTy;
   Value product = LLVM::FMulOp::create(b, loc, as.front(), bs.front());
   Value sum = LLVM::FAddOp::create(b, loc, product, c);
   if (resultTy)
@@ -269,6 +290,9 @@ LogicalResult MmaOpUniversalFMAType::emitAtomCall(OpBuilder &b, Location loc, Ty
   };
   if (as.size() != 1 || bs.size() != 1)
     return emitError(loc, "a universal FMA takes one A and one B operand");
+  for (Value pointer : {as.front(), bs.front(), c, d})
+    if (!isa<LLVM::LLVMPointerType>(pointer.getType()))
+      return emitError(loc, "a universal FMA does not take operands in buffers");
   Value av = load(as.front(), aTys.front()), bv = load(bs.front(), bTys.front());
   Value cv = load(c, cTy);
   return emitAtomCallSSA(b, loc, Type(), mmaAtomTy, dTy, aTys, bTys, cTy, atom, d, av, bv, cv);

@@ -24,24 +24,11 @@ namespace {
 /// The type of all elements of a contiguous register memref as one value; null for any other.
 Type getSSAType(Value operand) {
   auto type = dyn_cast<fly::MemRefType>(operand.getType());
-  if (!type || !type.isInSpace(AddressSpace::Register) || !type.hasPlainLayout())
+  int64_t count = 0;
+  if (!type || !type.isInSpace(AddressSpace::Register) || !type.isConsecutive(&count))
     return {};
-  LayoutAttr layout = type.getLinearLayout();
-  if (!layout.isStatic())
-    return {};
-  Algebra algebra(type.getContext());
-  LayoutAttr flat = algebra.toAttr(algebra.coalesce(algebra.fromAttr(layout)));
-  if (algebra.failed() || !flat.getShape().isLeafInt() || !flat.getStride().isLeafInt())
-    return {};
-  bool single = flat.getShape().isLeafStaticValue(1);
-  if (!single && !flat.getStride().isLeafStaticValue(1))
-    return {};
-  Type element = type.getElemTy();
-  unsigned bits = getElementBitWidth(element);
-  if (isa<FloatType>(element) && bits < 16)
-    element = IntegerType::get(type.getContext(), bits);
-  int64_t size = flat.getShape().extractIntFromLeaf().getValue();
-  return single || size == 1 ? element : Type(VectorType::get({size}, element));
+  Type element = getStorageType(type.getElemTy());
+  return count == 1 ? element : Type(VectorType::get(count, element));
 }
 
 /// Rewrites the atom calls of one operation tree.

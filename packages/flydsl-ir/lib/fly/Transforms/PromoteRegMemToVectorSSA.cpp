@@ -35,13 +35,6 @@ namespace {
 
 using Access = RegisterAccess;
 
-Type stateElementType(Type element) {
-  unsigned bits = getElementBitWidth(element);
-  if (isa<FloatType>(element) && bits < 16)
-    return IntegerType::get(element.getContext(), bits);
-  return element;
-}
-
 std::optional<int64_t> staticOffset(AddOffsetOp op) {
   IntTupleAttr offset = cast<IntTupleType>(op.getOffset().getType()).getAttr();
   if (!offset.isLeafInt() || !offset.isStatic())
@@ -98,7 +91,7 @@ private:
     auto size = op.getDictAttrsAttr().getAs<IntegerAttr>("allocSize");
     if (!size || size.getInt() <= 0)
       return {};
-    return VectorType::get({size.getInt()}, stateElementType(type.getElemTy()));
+    return VectorType::get({size.getInt()}, getStorageType(type.getElemTy()));
   }
 
   /// True if all uses of `ptr`, which is `offset` elements into `root`, can be promoted.

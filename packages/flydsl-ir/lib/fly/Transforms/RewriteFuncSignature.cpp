@@ -11,11 +11,9 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Func/Transforms/FuncConversions.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/SCF/Transforms/Patterns.h"
 #include "mlir/Transforms/DialectConversion.h"
 
 namespace mlir::fly {
@@ -26,37 +24,7 @@ namespace mlir::fly {
 using namespace mlir;
 using namespace mlir::fly;
 
-//===------------------------------------------------------------------------===//
-// Pass
-//===------------------------------------------------------------------------===//
-
 namespace {
-
-SmallVector<Value> flattenRanges(ArrayRef<ValueRange> ranges) {
-  SmallVector<Value> flat;
-  for (ValueRange range : ranges)
-    llvm::append_range(flat, range);
-  return flat;
-}
-
-struct ConvertLaunch : OpConversionPattern<gpu::LaunchFuncOp> {
-  using OpConversionPattern::OpConversionPattern;
-  LogicalResult matchAndRewrite(gpu::LaunchFuncOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    SmallVector<Value> operands = flattenRanges(adaptor.getKernelOperands());
-    rewriter.modifyOpInPlace(op, [&] { op.getKernelOperandsMutable().assign(operands); });
-    return success();
-  }
-};
-
-struct ConvertGPUReturn : OpConversionPattern<gpu::ReturnOp> {
-  using OpConversionPattern::OpConversionPattern;
-  LogicalResult matchAndRewrite(gpu::ReturnOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    rewriter.replaceOpWithNewOp<gpu::ReturnOp>(op, flattenRanges(adaptor.getOperands()));
-    return success();
-  }
-};
 
 struct FlyRewriteFuncSignaturePass
     : fly::impl::FlyRewriteFuncSignaturePassBase<FlyRewriteFuncSignaturePass> {
@@ -85,20 +53,7 @@ struct FlyRewriteFuncSignaturePass
     RewritePatternSet patterns(ctx);
     ConversionTarget target(*ctx);
     target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
-    target.addDynamicallyLegalOp<func::FuncOp>([&](func::FuncOp op) {
-      return converter.isSignatureLegal(op.getFunctionType()) && converter.isLegal(&op.getBody());
-    });
-    target.addDynamicallyLegalOp<gpu::GPUFuncOp>([&](gpu::GPUFuncOp op) {
-      return converter.isSignatureLegal(op.getFunctionType()) && converter.isLegal(&op.getBody());
-    });
-    target.addDynamicallyLegalOp<func::ReturnOp, func::CallOp, gpu::ReturnOp, gpu::LaunchFuncOp>(
-        [&](Operation *op) { return converter.isLegal(op); });
-    patterns.add<FunctionSignaturePattern<func::FuncOp>, FunctionSignaturePattern<gpu::GPUFuncOp>>(
-        converter, ctx);
-    populateReturnOpTypeConversionPattern(patterns, converter);
-    populateCallOpTypeConversionPattern(patterns, converter);
-    scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
-    patterns.add<ConvertLaunch, ConvertGPUReturn>(converter, ctx);
+    populateStructuralConversion(converter, patterns, target);
     if (failed(applyPartialConversion(getOperation(), target, std::move(patterns))))
       signalPassFailure();
   }

@@ -11,6 +11,7 @@
 #include "../IR/EmitUtils.h"
 #include "../IR/TensorCopy.h"
 #include "fly/Algebra/Algebra.h"
+#include "fly/IR/Address.h"
 #include "fly/IR/Booleans.h"
 
 #include "fly_rocdl/IR/FlyROCDLDialect.h"
@@ -180,6 +181,18 @@ static Value maskedPointer(OpBuilder &builder, Location loc, Value pointer, Valu
   return LLVM::InsertValueOp::create(builder, loc, pointer, chosen, ArrayRef<int64_t>{1});
 }
 
+/// The predicate of a call as an i1, loaded from `pred` if it is in memory; null without one.
+template <typename CallOp>
+static FailureOr<Value> getPredicate(CallOp op, OpBuilder &builder, Value pred) {
+  auto memref = pred ? dyn_cast<fly::MemRefType>(op.getPred().getType()) : fly::MemRefType();
+  if (!memref)
+    return pred;
+  if (!isa<LLVM::LLVMPointerType>(pred.getType()))
+    return op.emitOpError("a predicate cannot be in a buffer, got ") << memref;
+  pred = fly::applySwizzleToPointer(builder, op.getLoc(), pred, memref.getSwizzle());
+  return LLVM::LoadOp::create(builder, op.getLoc(), builder.getI1Type(), pred).getResult();
+}
+
 /// True if the hardware can leave out an access to this operand without a branch.
 static bool canMask(fly::MemRefType type) {
   return type && isBufferSpace(type.getAddressSpace()) && type.getSwizzle().isTrivial() &&
@@ -203,20 +216,21 @@ struct CopyAtomCallPattern : OpConversionPattern<fly::CopyAtomCall> {
     if (srcMemRef && dstMemRef && srcMemRef.getElemTy() != dstMemRef.getElemTy())
       return op.emitOpError() << "src/dst element types mismatch: " << srcMemRef.getElemTy()
                               << " and " << dstMemRef.getElemTy();
-    Value source = adaptor.getSrc(), pred = adaptor.getPred();
-    if (op.getZeroFill() && pred) {
+    Value source = adaptor.getSrc();
+    FailureOr<Value> pred = getPredicate(op, rewriter, adaptor.getPred());
+    if (failed(pred))
+      return failure();
+    if (op.getZeroFill() && *pred) {
       if (!canMask(srcMemRef))
         return op.emitOpError() << "cannot fill " << dst << " with zero where the bounds leave out an "
                                 << "element of " << src
                                 << ": copy through registers, or from a buffer tensor";
-      if (isa<LLVM::LLVMPointerType>(pred.getType()))
-        pred = loadPredicate(rewriter, op.getLoc(), pred);
-      source = maskedPointer(rewriter, op.getLoc(), source, pred, srcMemRef);
+      source = maskedPointer(rewriter, op.getLoc(), source, *pred, srcMemRef);
       pred = Value();
     }
     if (!copy || failed(copy.emitAtomCall(rewriter, op.getLoc(), op.getCopyAtom().getType(), src,
-                                          dst, pred ? typeOf(op.getPred()) : Type(),
-                                          adaptor.getCopyAtom(), source, adaptor.getDst(), pred)))
+                                          dst, typeOf(*pred), adaptor.getCopyAtom(), source,
+                                          adaptor.getDst(), *pred)))
       return failCall(op, operation);
     rewriter.eraseOp(op);
     return success();
@@ -239,15 +253,18 @@ struct CopyAtomCallSSAPattern : OpConversionPattern<fly::CopyAtomCallSSA> {
     bool hasResult = op->getNumResults() != 0;
     Type resultTy =
         hasResult ? getTypeConverter()->convertType(op->getResult(0).getType()) : Type();
-    Value source = adaptor.getSrc(), target = adaptor.getDst(), pred = adaptor.getPred();
-    if (op.getZeroFill() && pred && pred.getType().isInteger(1)) {
+    Value source = adaptor.getSrc(), target = adaptor.getDst();
+    FailureOr<Value> pred = getPredicate(op, rewriter, adaptor.getPred());
+    if (failed(pred))
+      return failure();
+    if (op.getZeroFill() && *pred) {
       auto from = dyn_cast<fly::MemRefType>(op.getSrc().getType());
       auto to = dyn_cast_or_null<fly::MemRefType>(hasResult ? Type() : typeOf(op.getDst()));
       bool fromBuffer = canMask(from), toBuffer = canMask(to);
       if (fromBuffer)
-        source = maskedPointer(rewriter, op.getLoc(), source, pred, from);
+        source = maskedPointer(rewriter, op.getLoc(), source, *pred, from);
       if (toBuffer)
-        target = maskedPointer(rewriter, op.getLoc(), target, pred, to);
+        target = maskedPointer(rewriter, op.getLoc(), target, *pred, to);
       if (fromBuffer || toBuffer)
         pred = Value();
       if (fromBuffer && hasResult)
@@ -255,10 +272,11 @@ struct CopyAtomCallSSAPattern : OpConversionPattern<fly::CopyAtomCallSSA> {
     }
     FailureOr<Value> result = copy.emitAtomCallSSA(
         rewriter, op.getLoc(), resultTy, op.getCopyAtom().getType(), op.getSrc().getType(),
-        typeOf(op.getDst()), pred ? typeOf(op.getPred()) : Type(), adaptor.getCopyAtom(), source,
-        target, pred);
+        typeOf(op.getDst()), typeOf(*pred), adaptor.getCopyAtom(), source, target, *pred);
     if (failed(result))
       return failCall(op, operation);
+    if (hasResult && (!*result || result->getType() != resultTy))
+      return op.emitOpError() << operation << " has no result of type " << op->getResult(0).getType();
     if (hasResult)
       rewriter.replaceOp(op, *result);
     else

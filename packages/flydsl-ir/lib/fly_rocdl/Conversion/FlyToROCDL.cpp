@@ -6,6 +6,7 @@
 
 #include "Patterns.h"
 
+#include "fly/Transforms/FunctionConversion.h"
 #include "fly_rocdl/IR/FlyROCDLDialect.h"
 #include "fly_rocdl/Passes.h"
 
@@ -62,7 +63,7 @@ struct ConvertFlyToROCDL : fly_rocdl::impl::ConvertFlyToROCDLPassBase<ConvertFly
     RewritePatternSet patterns(ctx);
     populateMemoryPatterns(converter, patterns);
     populateAtomPatterns(converter, patterns);
-    populateFunctionPatterns(converter, patterns, target);
+    fly::populateStructuralConversion(converter, patterns, target);
     if (failed(applyPartialConversion(getOperation(), target, std::move(patterns))))
       return signalPassFailure();
     bool hasUses = false;

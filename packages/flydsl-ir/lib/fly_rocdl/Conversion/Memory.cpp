@@ -44,23 +44,29 @@ static LLVM::GlobalOp createSharedGlobal(OpBuilder &builder, Location loc, gpu::
                                 /*addrSpace=*/3, /*dsoLocal=*/true);
 }
 
-static FailureOr<Value> makeRegisterPtr(OpBuilder &builder, fly::MakePtrOp op, Type type) {
+/// An entry of the attributes of an allocation; nullopt if it is missing or no integer of 64 bits.
+static std::optional<int64_t> getEntry(fly::MakePtrOp op, StringRef name) {
   DictionaryAttr dict = op.getDictAttrsAttr();
-  auto size = dict ? dict.getAs<IntegerAttr>("allocSize") : IntegerAttr();
-  if (!size || size.getInt() <= 0)
+  auto entry = dict ? dict.getAs<IntegerAttr>(name) : IntegerAttr();
+  return entry ? entry.getValue().trySExtValue() : std::nullopt;
+}
+
+static FailureOr<Value> makeRegisterPtr(OpBuilder &builder, fly::MakePtrOp op, Type type) {
+  std::optional<int64_t> size = getEntry(op, "allocSize");
+  if (size.value_or(0) <= 0)
     return op.emitOpError("of registers needs dictAttrs = {allocSize = N} with N > 0");
   Location loc = op.getLoc();
-  Value count = createI64(builder, loc, size.getInt());
-  Type elem = getStorageType(op.getResult().getType().getElemTy());
+  Value count = createI64(builder, loc, *size);
+  Type elem = fly::getStorageType(op.getResult().getType().getElemTy());
   return LLVM::AllocaOp::create(builder, loc, type, elem, count).getResult();
 }
 
 static FailureOr<Value> makeSharedPtr(OpBuilder &builder, fly::MakePtrOp op) {
-  DictionaryAttr dict = op.getDictAttrsAttr();
-  auto bytes = dict ? dict.getAs<IntegerAttr>("allocBytes") : IntegerAttr();
-  auto align = dict ? dict.getAs<IntegerAttr>("allocAlign") : IntegerAttr();
-  if (!bytes || !align || bytes.getInt() < 0)
+  std::optional<int64_t> bytes = getEntry(op, "allocBytes"), align = getEntry(op, "allocAlign");
+  if (bytes.value_or(-1) < 0 || !align)
     return op.emitOpError("of shared memory needs dictAttrs = {allocBytes = N, allocAlign = N} with N >= 0");
+  if (*align <= 0 || !llvm::isPowerOf2_64(*align))
+    return op.emitOpError("of shared memory: allocAlign must be a power of two, got ") << *align;
   auto module = op->getParentOfType<gpu::GPUModuleOp>();
   if (!module)
     return op.emitOpError("shared make_ptr must be inside a gpu.module");
@@ -68,8 +74,8 @@ static FailureOr<Value> makeSharedPtr(OpBuilder &builder, fly::MakePtrOp op) {
   // The pointer's type may promise more than the attribute: accesses rely on it.
   int64_t promised = op.getResult().getType().getAlignment().getAlignment();
   LLVM::GlobalOp global =
-      createSharedGlobal(builder, loc, module, kStaticPrefix, bytes.getInt(),
-                         std::max(align.getInt(), promised & -promised));
+      createSharedGlobal(builder, loc, module, kStaticPrefix, *bytes,
+                         std::max(*align, promised & -promised));
   return LLVM::AddressOfOp::create(builder, loc, global).getResult();
 }
 
@@ -80,6 +86,9 @@ static FailureOr<Value> makeBufferPtr(OpBuilder &builder, fly::MakePtrOp op, Val
       !args[3].getType().isInteger(32))
     return op.emitOpError("of a buffer takes a pointer, an i16 stride, an i64 size in bytes and "
                           "i32 flags");
+  unsigned space = cast<LLVM::LLVMPointerType>(args[0].getType()).getAddressSpace();
+  if (space > 1)
+    return op.emitOpError("of a buffer needs a base in global memory, got ") << op.getArgs()[0].getType();
   Location loc = op.getLoc();
   MLIRContext *ctx = op.getContext();
   Value resource = ROCDL::MakeBufferRsrcOp::create(
@@ -297,7 +306,7 @@ struct AddOffsetPattern : OpConversionPattern<fly::AddOffsetOp> {
       rewriter.replaceOp(op, advanceBuffer(rewriter, loc, pointer, offset));
       return success();
     }
-    Type elem = getStorageType(type.getElemTy());
+    Type elem = fly::getStorageType(type.getElemTy());
     unsigned bits = fly::getStorageBitWidth(type.getElemTy());
     if (bits < 8) { // several elements share a byte
       Type intTy = offset.getType();
@@ -347,9 +356,15 @@ FailureOr<Type> getBufferAccessType(Operation *op, Type type) {
   return Type(IntegerType::get(ctx, bits));
 }
 
-/// A vector must not be split by the swizzle.
-LogicalResult checkSwizzledAccess(Operation *op, Type type, fly::SwizzleAttr swizzle) {
-  if (!isa<VectorType>(type) || !swizzle || swizzle.isTrivial())
+/// A vector must have one dimension, and must not be split by the swizzle.
+LogicalResult checkAccess(Operation *op, Type type, fly::SwizzleAttr swizzle) {
+  auto vector = dyn_cast<VectorType>(type);
+  if (!vector)
+    return success();
+  if (vector.getRank() != 1 || vector.isScalable())
+    return op->emitOpError("an access is of a scalar or of a vector of one dimension and known length, got ")
+           << type;
+  if (!swizzle || swizzle.isTrivial())
     return success();
   int64_t bytes = getTotalBits(type) / 8;
   if (bytes > 0 && (int64_t(1) << swizzle.getBase()) % bytes == 0)
@@ -370,7 +385,7 @@ struct PtrLoadPattern : OpConversionPattern<fly::PtrLoadOp> {
     Location loc = op.getLoc();
     fly::SwizzleAttr swizzle = pointer.getSwizzle();
     Type valueTy = fly::getAccessType(type, pointer.getElemTy());
-    if (failed(checkSwizzledAccess(op, valueTy, swizzle)))
+    if (failed(checkAccess(op, valueTy, swizzle)))
       return failure();
     if (!isBufferSpace(pointer.getAddressSpace())) {
       Value address = fly::applySwizzleToPointer(rewriter, loc, adaptor.getPtr(), swizzle);
@@ -404,7 +419,7 @@ struct PtrStorePattern : OpConversionPattern<fly::PtrStoreOp> {
     Location loc = op.getLoc();
     fly::SwizzleAttr swizzle = pointer.getSwizzle();
     Type valueTy = fly::getAccessType(value.getType(), pointer.getElemTy());
-    if (failed(checkSwizzledAccess(op, valueTy, swizzle)))
+    if (failed(checkAccess(op, valueTy, swizzle)))
       return failure();
     if (!isBufferSpace(pointer.getAddressSpace())) {
       value = fly::toAccessType(rewriter, loc, value, valueTy);

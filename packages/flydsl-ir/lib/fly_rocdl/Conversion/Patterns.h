@@ -30,10 +30,6 @@ public:
 
 void populateMemoryPatterns(const TypeConverter &converter, RewritePatternSet &patterns);
 void populateAtomPatterns(const TypeConverter &converter, RewritePatternSet &patterns);
-/// Functions, launches, structured control flow and other ops that only pass values on; also
-/// their legality.
-void populateFunctionPatterns(const TypeConverter &converter, RewritePatternSet &patterns,
-                              ConversionTarget &target);
 
 } // namespace mlir::fly_rocdl
 

@@ -59,11 +59,14 @@ static bool isSmallFloat(Type type) {
   return floatTy && floatTy.getWidth() < 16;
 }
 
-/// Small floats and the integers that stand for them are the same bits.
+/// Small floats and the integers that stand for them are the same bits, as are integers of any sign,
+/// which no operation of LLVM has: what takes them (a print) casts them back.
 static Value materializeBitcast(OpBuilder &builder, Type type, ValueRange inputs, Location loc) {
   if (inputs.size() != 1)
     return {};
   Type from = inputs[0].getType();
+  if (getElementTypeOrSelf(from).isInteger() && getElementTypeOrSelf(type).isInteger())
+    return UnrealizedConversionCastOp::create(builder, loc, type, inputs).getResult(0);
   if (!isSmallFloat(from) && !isSmallFloat(type))
     return {};
   if (!arith::BitcastOp::areCastCompatible(from, type))
@@ -74,16 +77,10 @@ static Value materializeBitcast(OpBuilder &builder, Type type, ValueRange inputs
 FlyToROCDLTypeConverter::FlyToROCDLTypeConverter(MLIRContext *ctx) {
   // Later conversions are tried first.
   addConversion([](Type type) { return type; });
-  addConversion([](FloatType type) -> Type {
-    if (type.getWidth() >= 16)
-      return type;
-    return IntegerType::get(type.getContext(), type.getWidth());
-  });
-  addConversion([](VectorType type) -> Type {
-    if (!isSmallFloat(type))
-      return type;
-    unsigned width = type.getElementType().getIntOrFloatBitWidth();
-    return type.clone(IntegerType::get(type.getContext(), width));
+  addConversion([](FloatType type) { return fly::getStorageType(type); });
+  addConversion([](IntegerType type) { return fly::getStorageType(type); });
+  addConversion([](VectorType type) {
+    return type.clone(fly::getStorageType(type.getElementType()));
   });
   addConversion([ctx](fly::PointerType type) {
     return convertPointer(ctx, type.getAddressSpace());

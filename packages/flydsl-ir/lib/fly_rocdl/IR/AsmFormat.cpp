@@ -33,6 +33,9 @@ ParseResult fly_rocdl::parseDimsMNK(AsmParser &parser, int32_t &m,
     return failure();
   if (dims.size() != 3)
     return parser.emitError(loc, "expected the three dimensions MxNxK");
+  for (int64_t dim : dims)
+    if (!llvm::isInt<32>(dim))
+      return parser.emitError(loc, "a dimension has at most 32 bits, got ") << dim;
   m = static_cast<int32_t>(dims[0]);
   n = static_cast<int32_t>(dims[1]);
   k = static_cast<int32_t>(dims[2]);

@@ -158,8 +158,7 @@ LogicalResult CopyOpCDNA3BufferCopyType::emitAtomCall(OpBuilder &builder, Locati
   if (failed(valueTy))
     return failure();
   Type accessTy = fly::getAccessType(*valueTy, registers.getElemTy());
-  Value condition = pred ? loadPredicate(builder, loc, pred) : Value();
-  return emitPredicated(builder, loc, condition, [&](OpBuilder &b) -> LogicalResult {
+  return emitPredicated(builder, loc, pred, [&](OpBuilder &b) -> LogicalResult {
     if (srcBuffer) {
       FailureOr<Value> value = emitBufferLoad(b, loc, *this, *valueTy, atomVal, srcBuffer, src);
       if (failed(value))
@@ -226,7 +225,7 @@ static LogicalResult emitBufferAtomic(OpBuilder &builder, Location loc,
                                       fly::MemRefType dstTy, Value dst) {
   Type valTy = op.getValType();
   bool isFloat = isa<FloatType>(getElementTypeOrSelf(valTy));
-  Value data = bitcastTo(builder, loc, value, isFloat ? valTy : getStorageType(valTy));
+  Value data = bitcastTo(builder, loc, value, isFloat ? valTy : fly::getStorageType(valTy));
   if (!data)
     return emitError(loc) << "the atomic takes a value of type " << valTy << ", got "
                           << value.getType();
@@ -269,8 +268,7 @@ LogicalResult CopyOpCDNA3BufferAtomicType::emitAtomCall(OpBuilder &builder, Loca
   FailureOr<Type> valueTy = getRegisterType(loc, registers, getTotalBits(getValType()));
   if (failed(valueTy))
     return failure();
-  Value condition = pred ? loadPredicate(builder, loc, pred) : Value();
-  return emitPredicated(builder, loc, condition, [&](OpBuilder &b) {
+  return emitPredicated(builder, loc, pred, [&](OpBuilder &b) {
     Value value = LLVM::LoadOp::create(b, loc, *valueTy, src);
     return emitBufferAtomic(b, loc, *this, atomVal, value, buffer, dst);
   });

@@ -57,8 +57,8 @@ LogicalResult CopyOpCDNA3BufferAtomicType::verify(EmitError emitError, fly::Atom
   };
   if (auto vector = dyn_cast<VectorType>(valType)) {
     Type elem = vector.getElementType();
-    if (vector.getRank() == 1 && vector.getNumElements() == 2 && (elem.isF16() || elem.isBF16()) &&
-        value == AtomicOp::Add)
+    bool isPair = vector.getRank() == 1 && !vector.isScalable() && vector.getNumElements() == 2;
+    if (isPair && (elem.isF16() || elem.isBF16()) && value == AtomicOp::Add)
       return success();
     return fail("add of vector<2xf16> or vector<2xbf16>");
   }

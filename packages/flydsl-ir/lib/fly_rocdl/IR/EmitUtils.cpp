@@ -30,22 +30,19 @@ int64_t fly_rocdl::getTotalBits(Type type) {
   return fly::getElementBitWidth(type);
 }
 
+/// True for what fits in registers: a scalar, or a vector of one dimension and known length.
+static bool isRegisterType(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  return getTotalBits(type) != 0 && (!vector || (vector.getRank() == 1 && !vector.isScalable()));
+}
+
 Value fly_rocdl::bitcastTo(OpBuilder &builder, Location loc, Value value, Type type) {
   if (value.getType() == type)
     return value;
-  if (getTotalBits(value.getType()) != getTotalBits(type))
+  if (!isRegisterType(value.getType()) || !isRegisterType(type) ||
+      getTotalBits(value.getType()) != getTotalBits(type))
     return {};
   return LLVM::BitcastOp::create(builder, loc, type, value);
-}
-
-Type fly_rocdl::getStorageType(Type elemTy) {
-  auto floatTy = dyn_cast<FloatType>(elemTy);
-  if (floatTy && floatTy.getWidth() < 16)
-    return IntegerType::get(elemTy.getContext(), floatTy.getWidth());
-  // LLVM knows signless integers only.
-  if (auto intTy = dyn_cast<IntegerType>(elemTy))
-    return IntegerType::get(elemTy.getContext(), intTy.getWidth());
-  return elemTy;
 }
 
 // No more than a whole register file; also keeps the sum below far from overflow.
@@ -72,7 +69,7 @@ Type fly_rocdl::getRegisterValueType(fly::MemRefType type) {
     if (count < 1 || count > kMaxRegisters)
       return {};
   }
-  Type elem = getStorageType(type.getElemTy());
+  Type elem = fly::getStorageType(type.getElemTy());
   return count == 1 ? elem : VectorType::get(count, elem);
 }
 
@@ -103,10 +100,6 @@ BufferAddress fly_rocdl::unpackBuffer(OpBuilder &builder, Location loc, Value fa
   Value bytes = elementsToBytes(builder, loc, offset, fly::getStorageBitWidth(elemTy));
   address.voffset = fly::applySwizzle(builder, loc, bytes, swizzle);
   return address;
-}
-
-Value fly_rocdl::loadPredicate(OpBuilder &builder, Location loc, Value predPointer) {
-  return LLVM::LoadOp::create(builder, loc, builder.getI1Type(), predPointer);
 }
 
 LogicalResult fly_rocdl::emitPredicated(OpBuilder &builder, Location loc, Value pred,

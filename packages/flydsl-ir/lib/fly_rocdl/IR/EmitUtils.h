@@ -20,11 +20,9 @@ Value createI64(OpBuilder &builder, Location loc, int64_t value);
 /// Total width of a scalar or vector type; 0 for any other type.
 int64_t getTotalBits(Type type);
 
-/// `value` itself if it has type `type`, else a bitcast; null if the widths differ.
+/// `value` itself if it has type `type`, else a bitcast; null if the widths differ or a type is neither a
+/// scalar nor a vector of one dimension and known length.
 Value bitcastTo(OpBuilder &builder, Location loc, Value value, Type type);
-
-/// The type by which registers of an element type travel in LLVM: small floats become integers.
-Type getStorageType(Type elemTy);
 
 /// The value type of a whole register memref: its element, or a vector of cosize elements.
 /// Null if the layout is not static.
@@ -45,9 +43,6 @@ struct BufferAddress {
 /// Splits a fat pointer {resource, element offset}.
 BufferAddress unpackBuffer(OpBuilder &builder, Location loc, Value fatPointer, Type elemTy,
                            fly::SwizzleAttr swizzle);
-
-/// The predicate held by a register memref, as an i1.
-Value loadPredicate(OpBuilder &builder, Location loc, Value predPointer);
 
 /// Emits what `body` emits under `if (pred)`; unconditionally if `pred` is null.
 LogicalResult emitPredicated(OpBuilder &builder, Location loc, Value pred,

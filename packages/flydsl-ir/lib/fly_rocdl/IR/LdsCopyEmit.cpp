@@ -32,6 +32,10 @@ static LogicalResult verifyLdsDestination(Location loc, fly::MemRefType lds) {
 // Copies into LDS
 //===------------------------------------------------------------------------===//
 
+static LogicalResult checkNoResult(Location loc, Type resultTy) {
+  return resultTy ? emitError(loc, "a copy into LDS has no result in registers") : success();
+}
+
 static LogicalResult emitBufferToLds(OpBuilder &builder, Location loc, Type opTy, int32_t bits,
                                      Type srcTy, Type dstTy, Value atom, Value src, Value dst,
                                      Value pred) {
@@ -67,14 +71,14 @@ static LogicalResult emitBufferToLds(OpBuilder &builder, Location loc, Type opTy
   LogicalResult TYPE::emitAtomCall(OpBuilder &builder, Location loc, Type copyAtomTy, Type srcTy,  \
                                    Type dstTy, Type predTy, Value atomVal, Value src, Value dst,   \
                                    Value pred) const {                                             \
-    Value condition = pred ? loadPredicate(builder, loc, pred) : Value();                          \
     return emitBufferToLds(builder, loc, *this, getBitSize(), srcTy, dstTy, atomVal, src, dst,     \
-                           condition);                                                             \
+                           pred);                                                                  \
   }                                                                                                \
   FailureOr<Value> TYPE::emitAtomCallSSA(                                                          \
       OpBuilder &builder, Location loc, Type resultTy, Type copyAtomTy, Type srcTy, Type dstTy,    \
       Type predTy, Value atomVal, Value src, Value dst, Value pred) const {                        \
-    if (failed(emitBufferToLds(builder, loc, *this, getBitSize(), srcTy, dstTy, atomVal, src, dst, \
+    if (failed(checkNoResult(loc, resultTy)) ||                                                    \
+        failed(emitBufferToLds(builder, loc, *this, getBitSize(), srcTy, dstTy, atomVal, src, dst, \
                                pred)))                                                             \
       return failure();                                                                            \
     return Value();                                                                                \
@@ -107,14 +111,14 @@ static LogicalResult emitGlobalToLds(OpBuilder &builder, Location loc, int32_t b
 LogicalResult CopyOpCDNA4GlobalLoadAsyncLDSType::emitAtomCall(
     OpBuilder &builder, Location loc, Type copyAtomTy, Type srcTy, Type dstTy, Type predTy,
     Value atomVal, Value src, Value dst, Value pred) const {
-  Value condition = pred ? loadPredicate(builder, loc, pred) : Value();
-  return emitGlobalToLds(builder, loc, getBitSize(), srcTy, dstTy, src, dst, condition);
+  return emitGlobalToLds(builder, loc, getBitSize(), srcTy, dstTy, src, dst, pred);
 }
 
 FailureOr<Value> CopyOpCDNA4GlobalLoadAsyncLDSType::emitAtomCallSSA(
     OpBuilder &builder, Location loc, Type resultTy, Type copyAtomTy, Type srcTy, Type dstTy,
     Type predTy, Value atomVal, Value src, Value dst, Value pred) const {
-  if (failed(emitGlobalToLds(builder, loc, getBitSize(), srcTy, dstTy, src, dst, pred)))
+  if (failed(checkNoResult(loc, resultTy)) ||
+      failed(emitGlobalToLds(builder, loc, getBitSize(), srcTy, dstTy, src, dst, pred)))
     return failure();
   return Value();
 }
@@ -168,14 +172,13 @@ static FailureOr<Value> emitTransposeRead(OpBuilder &builder, Location loc, Op o
 
 template <typename Op>
 static LogicalResult emitTransposeCall(OpBuilder &builder, Location loc, Op op, Type srcTy,
-                                       Type dstTy, Type predTy, Value src, Value dst, Value pred) {
+                                       Type dstTy, Value src, Value dst, Value pred) {
   fly::MemRefType registers = asMemRefIn<fly::AddressSpace::Register>(dstTy);
   Type valueTy = registers ? getRegisterValueType(registers) : Type();
   if (!valueTy)
     return emitError(loc) << "a transposing read goes to registers with a static layout, got "
                           << dstTy;
-  Value condition = pred ? loadPredicate(builder, loc, pred) : Value();
-  return emitPredicated(builder, loc, condition, [&](OpBuilder &b) -> LogicalResult {
+  return emitPredicated(builder, loc, pred, [&](OpBuilder &b) -> LogicalResult {
     FailureOr<Value> value = emitTransposeRead(b, loc, op, valueTy, srcTy, src);
     if (failed(value))
       return failure();
@@ -188,7 +191,7 @@ static LogicalResult emitTransposeCall(OpBuilder &builder, Location loc, Op op, 
   LogicalResult TYPE::emitAtomCall(OpBuilder &builder, Location loc, Type copyAtomTy, Type srcTy,  \
                                    Type dstTy, Type predTy, Value atomVal, Value src, Value dst,   \
                                    Value pred) const {                                             \
-    return emitTransposeCall(builder, loc, *this, srcTy, dstTy, predTy, src, dst, pred);           \
+    return emitTransposeCall(builder, loc, *this, srcTy, dstTy, src, dst, pred);                   \
   }                                                                                                \
   FailureOr<Value> TYPE::emitAtomCallSSA(                                                          \
       OpBuilder &builder, Location loc, Type resultTy, Type copyAtomTy, Type srcTy, Type dstTy,    \

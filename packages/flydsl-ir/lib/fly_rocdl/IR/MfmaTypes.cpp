@@ -62,7 +62,7 @@ static std::optional<Elem> classify(Type a, Type b) {
 
 static const MfmaRow *findMfma(int32_t m, int32_t n, int32_t k, Type a, Type b, Type acc) {
   std::optional<Elem> elem = classify(a, b);
-  if (!elem || m != n || !(*elem == Elem::I8 ? acc.isInteger(32) : acc.isF32()))
+  if (!elem || m != n || !(*elem == Elem::I8 ? acc.isSignlessInteger(32) : acc.isF32()))
     return nullptr;
   for (const MfmaRow &row : kMfmaRows)
     if (row.m == m && row.k == k && row.elem == *elem)

@@ -107,8 +107,8 @@ static bool isUnsetScale(Value atom, Value group, const StateFields &fields, Str
   return value && matchPattern(value, m_Zero());
 }
 
-/// With both scales unset, the MFMA instruction is selected without scales (1.0). Any other unset
-/// scale makes the product vanish.
+/// With both scales unset, the MFMA instruction is selected without scales (1.0), whichever bytes are
+/// chosen. Any other unset scale makes the product vanish.
 static void warnUnsetScales(Location loc, Type op, bool unsetA, bool unsetB) {
   bool unscaled = isa<MmaOpCDNA4_MFMAScaleType>(op) && unsetA && unsetB;
   if (unscaled || (!unsetA && !unsetB))
@@ -155,18 +155,37 @@ static FailureOr<MmaInstruction> requireInstruction(Location loc, Type op) {
   return emitError(loc) << "no instruction implements " << op;
 }
 
+/// An operand in memory is a fragment whose elements are those of the instruction, in its order.
+static LogicalResult checkFragment(Location loc, StringRef name, Type operandTy, Type type) {
+  auto memref = dyn_cast<fly::MemRefType>(operandTy);
+  Type held = memref && memref.isInSpace(fly::AddressSpace::Register) && memref.isConsecutive()
+                  ? getRegisterValueType(memref)
+                  : Type();
+  if (held && getTotalBits(held) == getTotalBits(type))
+    return success();
+  return emitError(loc) << "operand " << name << " must be a register memref of "
+                        << getTotalBits(type) << " bits with consecutive elements, got " << operandTy;
+}
+
 /// A register operand, loaded as the instruction wants it.
 static Value loadOperand(OpBuilder &builder, Location loc, StringRef name, Type memrefTy,
                          Value pointer, Type type) {
-  auto memref = dyn_cast<fly::MemRefType>(memrefTy);
-  Type held = memref ? getRegisterValueType(memref) : Type();
-  if (!held || !isGenericAddressSpace<fly::AddressSpace::Register>(memref.getAddressSpace()) ||
-      getTotalBits(held) != getTotalBits(type)) {
-    emitError(loc) << "operand " << name << " must be a register memref of "
-                   << getTotalBits(type) << " bits, got " << memrefTy;
+  if (failed(checkFragment(loc, name, memrefTy, type)))
     return {};
-  }
   return LLVM::LoadOp::create(builder, loc, type, pointer);
+}
+
+/// The scale of a group in memory; null if the group has none. Its width is checked when it is used.
+static FailureOr<Value> loadScale(OpBuilder &builder, Location loc, StringRef name,
+                                  ValueRange group, TypeRange types) {
+  if (group.size() < 2)
+    return Value();
+  auto memref = dyn_cast<fly::MemRefType>(types[1]);
+  Type held = memref && memref.isConsecutive() ? getRegisterValueType(memref) : Type();
+  if (!held || !memref.isInSpace(fly::AddressSpace::Register))
+    return emitError(loc) << "the scale of operand " << name
+                          << " must be a register memref with consecutive elements, got " << types[1];
+  return LLVM::LoadOp::create(builder, loc, held, group[1]).getResult();
 }
 
 static LogicalResult emitMmaCall(OpBuilder &builder, Location loc, Type op, Type dTy,
@@ -175,20 +194,17 @@ static LogicalResult emitMmaCall(OpBuilder &builder, Location loc, Type op, Type
   FailureOr<MmaInstruction> instruction = requireInstruction(loc, op);
   if (failed(instruction) || failed(checkGroups(loc, a, b)))
     return failure();
-  auto loadScale = [&](ValueRange group, TypeRange types) -> Value {
-    if (group.size() < 2)
-      return {};
-    auto memref = dyn_cast<fly::MemRefType>(types[1]);
-    Type held = memref ? getRegisterValueType(memref) : Type();
-    return held ? LLVM::LoadOp::create(builder, loc, held, group[1]) : Value();
-  };
   MmaOperands operands;
   operands.a = loadOperand(builder, loc, "A", aTys[0], a[0], instruction->a);
   operands.b = loadOperand(builder, loc, "B", bTys[0], b[0], instruction->b);
   operands.c = loadOperand(builder, loc, "C", cTy, c, instruction->acc);
-  if (!operands.a || !operands.b || !operands.c)
+  if (!operands.a || !operands.b || !operands.c ||
+      failed(checkFragment(loc, "D", dTy, instruction->acc)))
     return failure();
-  if (failed(getScales(builder, loc, op, atom, loadScale(a, aTys), loadScale(b, bTys), operands)))
+  FailureOr<Value> scaleA = loadScale(builder, loc, "A", a, aTys);
+  FailureOr<Value> scaleB = loadScale(builder, loc, "B", b, bTys);
+  if (failed(scaleA) || failed(scaleB) ||
+      failed(getScales(builder, loc, op, atom, *scaleA, *scaleB, operands)))
     return failure();
   Value result = createMmaInstruction(builder, loc, op, *instruction, operands);
   LLVM::StoreOp::create(builder, loc, result, d);
@@ -196,7 +212,7 @@ static LogicalResult emitMmaCall(OpBuilder &builder, Location loc, Type op, Type
 }
 
 static FailureOr<Value> emitMmaCallSSA(OpBuilder &builder, Location loc, Type op, Type resultTy,
-                                       Value atom, Value d, ValueRange a, ValueRange b, Value c) {
+                                       Type dTy, Value atom, Value d, ValueRange a, ValueRange b, Value c) {
   FailureOr<MmaInstruction> instruction = requireInstruction(loc, op);
   if (failed(instruction) || failed(checkGroups(loc, a, b)))
     return failure();
@@ -223,8 +239,8 @@ static FailureOr<Value> emitMmaCallSSA(OpBuilder &builder, Location loc, Type op
       return failure();
     return value;
   }
-  if (!d)
-    return emitError(loc) << "a call without a result needs a destination";
+  if (failed(checkFragment(loc, "D", dTy, instruction->acc)))
+    return failure();
   LLVM::StoreOp::create(builder, loc, result, d);
   return Value();
 }
@@ -254,7 +270,7 @@ static Attribute makeShapeMNK(MLIRContext *ctx, int32_t m, int32_t n, int32_t k)
       OpBuilder &builder, Location loc, Type resultTy, Type mmaAtomTy, Type dTy, TypeRange aTys,   \
       TypeRange bTys, Type cTy, Value atomVal, Value d, ValueRange a, ValueRange b, Value c)       \
       const {                                                                                      \
-    return emitMmaCallSSA(builder, loc, *this, resultTy, atomVal, d, a, b, c);                     \
+    return emitMmaCallSSA(builder, loc, *this, resultTy, dTy, atomVal, d, a, b, c);                \
   }
 
 FLY_ROCDL_MMA(MmaOpCDNA3_MFMAType)

@@ -9,6 +9,7 @@
 #include "EmitUtils.h"
 #include "State.h"
 #include "Tdm.h"
+#include "fly/Algebra/Algebra.h"
 #include "fly_rocdl/IR/FlyROCDLDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -27,9 +28,62 @@ struct TdmTile {
   SmallVector<int32_t> extents;
   SmallVector<std::optional<int32_t>> strides; ///< of the memref; nullopt if dynamic
   SmallVector<int32_t> warps, blocks;          ///< warps and elements a warp, by axis
+
+  /// Elements between neighbours of axis `i` in the tile without padding.
+  int64_t getDenseStride(int32_t i) const {
+    int64_t stride = 1;
+    for (int32_t extent : ArrayRef(extents).drop_front(i + 1))
+      stride *= extent;
+    return stride;
+  }
+  int64_t size() const { return extents.front() * getDenseStride(0); }
+};
+
+/// What the engine leaves out in LDS after every `interval` elements.
+struct Gaps {
+  int64_t interval, amount; ///< 0 without padding
+
+  explicit Gaps(CopyOpGFX1250TDMType op) : interval(op.getPadInterval()), amount(op.getPadAmount()) {}
+  /// Where the element stands that has this index without padding.
+  int64_t place(int64_t index) const { return interval ? index + index / interval * amount : index; }
+  /// True if a step of so many elements is the same from everywhere.
+  bool isRegular(int64_t step) const { return !interval || step % interval == 0; }
 };
 
 } // namespace
+
+/// The tensor in LDS has to be where the engine writes, which takes no notice of its layout.
+static LogicalResult checkLds(Location loc, const TdmTile &tile, Gaps gaps) {
+  int64_t needed = gaps.place(tile.size() - 1) + 1;
+  auto layout = dyn_cast<fly::LayoutAttr>(tile.lds.getLayout());
+  if (!layout)
+    return emitError(loc) << "gfx1250 TDM needs a plain layout in LDS, got " << tile.lds;
+  int64_t count = 0;
+  if (!layout.isStatic() || (tile.lds.isConsecutive(&count) && count == 1))
+    return success(); // an address
+  int32_t rank = tile.extents.size();
+  bool isFlat = layout.rank() == rank && layout.getStride().rank() == rank;
+  for (int32_t i = 0; isFlat && i < rank; ++i)
+    isFlat = layout.getShape().at(i).isLeafInt() && layout.getStride().at(i).isLeafInt();
+  if (!isFlat) {
+    fly::Algebra algebra(layout.getContext());
+    fly::Int cosize = algebra.cosize(algebra.fromAttr(layout));
+    if (!algebra.failed() && cosize.isStatic && cosize.value < needed)
+      return emitError(loc) << "gfx1250 TDM moves " << tile.size() << " elements, which take " << needed
+                            << " in LDS, but it is given " << tile.lds;
+    return success();
+  }
+  for (int32_t i = 0; i < rank; ++i) {
+    int32_t extent = layout.getShape().at(i).extractIntFromLeaf().getValue();
+    int32_t stride = layout.getStride().at(i).extractIntFromLeaf().getValue();
+    int64_t dense = tile.getDenseStride(i);
+    bool isKnown = gaps.isRegular(dense) || dense * extent <= gaps.interval;
+    if (extent != tile.extents[i] || (extent > 1 && isKnown && stride != gaps.place(dense)))
+      return emitError(loc) << "gfx1250 TDM places mode " << i << " of the tile in LDS as "
+                            << tile.extents[i] << ":" << gaps.place(dense) << ", but LDS has " << tile.lds;
+  }
+  return success();
+}
 
 static FailureOr<TdmTile> getTile(Location loc, CopyOpGFX1250TDMType op, Type srcTy, Type dstTy) {
   auto src = dyn_cast<fly::MemRefType>(srcTy), dst = dyn_cast<fly::MemRefType>(dstTy);
@@ -76,6 +130,9 @@ static FailureOr<TdmTile> getTile(Location loc, CopyOpGFX1250TDMType op, Type sr
     tile.strides.push_back(stride.isStatic()
                                ? std::optional(stride.extractIntFromLeaf().getValue())
                                : std::nullopt);
+    if (tile.strides.back().value_or(0) < 0)
+      return emitError(loc) << "gfx1250 TDM: stride " << *tile.strides.back() << " of mode " << i
+                            << " is negative";
   }
   if (tile.strides.back() && *tile.strides.back() != 1 && tile.extents.back() != 1)
     return emitError(loc) << "gfx1250 TDM: the last mode of the global tensor must have stride 1, "
@@ -87,29 +144,47 @@ static FailureOr<TdmTile> getTile(Location loc, CopyOpGFX1250TDMType op, Type sr
     for (; left > 1 && 2 * tile.warps[i] <= tile.extents[i]; left /= 2)
       tile.warps[i] *= 2;
   tile.warps.back() *= left;
-  for (int32_t i = 0; i < rank; ++i)
-    tile.blocks.push_back(llvm::divideCeil(tile.extents[i], tile.warps[i]));
+  for (int32_t i = 0; i < rank; ++i) {
+    // A share that is no block of consecutive elements would be written over those of other warps.
+    if (tile.extents[i] % tile.warps[i] != 0)
+      return emitError(loc) << "gfx1250 TDM: " << op.getNumWarps() << " warps cannot share the tile of "
+                            << tile.global << ": " << tile.warps[i] << " do not divide mode " << i;
+    tile.blocks.push_back(tile.extents[i] / tile.warps[i]);
+  }
+  if (op.getPadInterval() && !encodeTdmPadding(op.getPadInterval(), op.getPadAmount(), bits))
+    return tile; // the descriptor's maker says why not
+  int64_t share = tile.size() / op.getNumWarps();
+  if (op.getNumWarps() > 1 && !Gaps(op).isRegular(share))
+    return emitError(loc) << "gfx1250 TDM: the share of one of " << op.getNumWarps() << " warps, " << share
+                          << " elements, is no multiple of the padding interval " << op.getPadInterval();
+  if (failed(checkLds(loc, tile, Gaps(op))))
+    return failure();
   return tile;
 }
 
-/// First element of this wave's share, by axis; null where it is 0 for all waves.
-static SmallVector<Value> getStarts(OpBuilder &b, Location loc, const TdmTile &tile,
+/// What this wave moves, along one axis; null where that is all.
+struct Share {
+  Value number, start;
+};
+
+static SmallVector<Share> getShares(OpBuilder &b, Location loc, const TdmTile &tile,
                                     int32_t numWarps) {
-  SmallVector<Value> starts(tile.extents.size());
+  SmallVector<Share> shares(tile.extents.size());
   if (numWarps == 1)
-    return starts;
+    return shares;
   Value wave = callIntrinsic(b, loc, "llvm.amdgcn.wave.id", b.getI32Type(), {});
   int32_t left = numWarps;
   for (auto [i, warps] : llvm::enumerate(tile.warps)) {
     if (warps == 1)
       continue;
-    Value coord = arith::RemUIOp::create(b, loc, wave, createI32(b, loc, warps));
+    Value number = arith::RemUIOp::create(b, loc, wave, createI32(b, loc, warps));
     left /= warps;
     if (left > 1)
       wave = arith::DivUIOp::create(b, loc, wave, createI32(b, loc, warps));
-    starts[i] = arith::MulIOp::create(b, loc, coord, createI32(b, loc, tile.blocks[i]));
+    shares[i] = {number,
+                 arith::MulIOp::create(b, loc, number, createI32(b, loc, tile.blocks[i]))};
   }
-  return starts;
+  return shares;
 }
 
 /// Stride of tensor axis `i` in elements, as an i64.
@@ -141,7 +216,7 @@ static LogicalResult emitTile(OpBuilder &b, Location loc, CopyOpGFX1250TDMType o
                               const TdmTile &tile, Value atom, Value global, Value lds) {
   StateFields fields = getStateFields(op);
   int32_t rank = op.getRank();
-  SmallVector<Value> starts = getStarts(b, loc, tile, op.getNumWarps());
+  SmallVector<Share> shares = getShares(b, loc, tile, op.getNumWarps());
   SmallVector<Value> strides(rank);
   for (int32_t i = 0; i + 1 < rank; ++i) {
     FailureOr<Value> stride = getStride(b, loc, op, tile, atom, i);
@@ -164,25 +239,20 @@ static LogicalResult emitTile(OpBuilder &b, Location loc, CopyOpGFX1250TDMType o
   Value address = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), global);
   address = arith::AddIOp::create(b, loc, address, fields.get(b, loc, atom, "imm_offset"));
   Value ldsAddress = LLVM::PtrToIntOp::create(b, loc, b.getI32Type(), lds);
-  int64_t ldsStride = 1;
   for (int32_t i = rank - 1; i >= 0; --i) {
-    if (i + 1 < rank)
-      ldsStride = i + 2 == rank
-                      ? tile.extents[i + 1] + int64_t(op.getPadInterval() ? op.getPadAmount() : 0)
-                      : tile.extents[i + 1] * ldsStride;
-    if (starts[i]) {
-      Value step = arith::ExtSIOp::create(b, loc, b.getI64Type(), starts[i]);
+    Value extent = fields.get(b, loc, atom, "extent_" + std::to_string(i));
+    if (auto [number, start] = shares[i]; start) {
+      Value step = arith::ExtSIOp::create(b, loc, b.getI64Type(), start);
       if (strides[i])
         step = arith::MulIOp::create(b, loc, step, strides[i]);
       step = arith::MulIOp::create(b, loc, step, createI64(b, loc, elemBytes));
       address = arith::AddIOp::create(b, loc, address, step);
-      Value ldsStep =
-          arith::MulIOp::create(b, loc, starts[i], createI32(b, loc, ldsStride * elemBytes));
-      ldsAddress = arith::AddIOp::create(b, loc, ldsAddress, ldsStep);
+      int64_t ldsStep = Gaps(op).place(tile.blocks[i] * tile.getDenseStride(i)) * elemBytes;
+      ldsAddress = arith::AddIOp::create(
+          b, loc, ldsAddress,
+          arith::MulIOp::create(b, loc, number, createI32(b, loc, ldsStep)));
+      extent = arith::SubIOp::create(b, loc, extent, start);
     }
-    Value extent = fields.get(b, loc, atom, "extent_" + std::to_string(i));
-    if (starts[i])
-      extent = arith::SubIOp::create(b, loc, extent, starts[i]);
     extent = arith::MaxSIOp::create(b, loc, extent, createI32(b, loc, 0));
     d.axes.push_back({extent, tile.blocks[i], strides[i]});
   }
@@ -205,8 +275,7 @@ LogicalResult CopyOpGFX1250TDMType::emitAtomCall(OpBuilder &builder, Location lo
                                                  Type srcTy, Type dstTy, Type predTy,
                                                  Value atomVal, Value src, Value dst,
                                                  Value pred) const {
-  Value condition = pred ? loadPredicate(builder, loc, pred) : Value();
-  return emitCopy(builder, loc, *this, srcTy, dstTy, atomVal, src, dst, condition);
+  return emitCopy(builder, loc, *this, srcTy, dstTy, atomVal, src, dst, pred);
 }
 
 FailureOr<Value> CopyOpGFX1250TDMType::emitAtomCallSSA(OpBuilder &builder, Location loc,

@@ -155,13 +155,14 @@ static LogicalResult emitCall(OpBuilder &builder, Location loc, Type op, Type sr
   LogicalResult TYPE::emitAtomCall(OpBuilder &builder, Location loc, Type copyAtomTy, Type srcTy,  \
                                    Type dstTy, Type predTy, Value atomVal, Value src, Value dst,   \
                                    Value pred) const {                                             \
-    Value condition = pred ? loadPredicate(builder, loc, pred) : Value();                          \
-    return emitCall(builder, loc, *this, srcTy, dstTy, atomVal, src, dst, condition);              \
+    return emitCall(builder, loc, *this, srcTy, dstTy, atomVal, src, dst, pred);                   \
   }                                                                                                \
   FailureOr<Value> TYPE::emitAtomCallSSA(                                                          \
       OpBuilder &builder, Location loc, Type resultTy, Type copyAtomTy, Type srcTy, Type dstTy,    \
       Type predTy, Value atomVal, Value src, Value dst, Value pred) const {                        \
-    if (resultTy || failed(emitCall(builder, loc, *this, srcTy, dstTy, atomVal, src, dst, pred)))  \
+    if (resultTy)                                                                                  \
+      return emitError(loc) << "a tensor copy has no result in registers";                         \
+    if (failed(emitCall(builder, loc, *this, srcTy, dstTy, atomVal, src, dst, pred)))              \
       return failure();                                                                            \
     return Value();                                                                                \
   }

@@ -93,9 +93,9 @@ static std::optional<MmaInstruction> getGfx11(const Signature &s) {
     return makeVectors(s, "f32", "f16", 16, s.a);
   if (s.acc.isF32() && s.areBoth(isBF16))
     return makeVectors(s, "f32", "bf16", 16, IntegerType::get(s.a.getContext(), 16));
-  if (s.acc.isInteger(32) && s.areBoth(isI8))
+  if (s.acc.isSignlessInteger(32) && s.areBoth(isI8))
     return makeWords(s, "i32", "iu8", 4, 8);
-  if (s.acc.isInteger(32) && s.areBoth(isI4))
+  if (s.acc.isSignlessInteger(32) && s.areBoth(isI4))
     return makeWords(s, "i32", "iu4", 2, 8);
   return std::nullopt;
 }
@@ -133,7 +133,7 @@ Attribute MmaOpGFX11_WMMAType::getThrValLayoutC() const {
 //===------------------------------------------------------------------------===//
 
 static std::optional<MmaInstruction> getGfx120x(const Signature &s) {
-  if (s.isShape(16, 16, 32) && s.acc.isInteger(32) && s.areBoth(isI4))
+  if (s.isShape(16, 16, 32) && s.acc.isSignlessInteger(32) && s.areBoth(isI4))
     return makeWords(s, "i32", "iu4", 2, 8);
   if (!s.isShape(16, 16, 16))
     return std::nullopt;
@@ -143,9 +143,9 @@ static std::optional<MmaInstruction> getGfx120x(const Signature &s) {
     return makeVectors(s, "f32", "bf16", 8, IntegerType::get(s.a.getContext(), 16));
   if (s.acc.isF32() && s.areBoth(isOcpF8))
     return makeWords(s, "f32", getF8Pair(s), 2, 8);
-  if (s.acc.isInteger(32) && s.areBoth(isI8))
+  if (s.acc.isSignlessInteger(32) && s.areBoth(isI8))
     return makeWords(s, "i32", "iu8", 2, 8);
-  if (s.acc.isInteger(32) && s.areBoth(isI4))
+  if (s.acc.isSignlessInteger(32) && s.areBoth(isI4))
     return makeWords(s, "i32", "iu4", 1, 8);
   return std::nullopt;
 }
@@ -189,9 +189,9 @@ static std::optional<MmaInstruction> getGfx1250(const Signature &s) {
     return makeVectors(s, acc, "bf16", 16, s.a);
   if ((s.k == 64 || s.k == 128) && (f32Acc || f16Acc) && s.areBoth(isOcpF8))
     return makeWords(s, acc, getF8Pair(s), s.k / 8, 8);
-  if (s.k == 64 && s.acc.isInteger(32) && s.areBoth(isI8))
+  if (s.k == 64 && s.acc.isSignlessInteger(32) && s.areBoth(isI8))
     return makeWords(s, acc, "iu8", 8, 8);
-  if (s.k == 32 && s.acc.isInteger(32) && s.areBoth(isI4))
+  if (s.k == 32 && s.acc.isSignlessInteger(32) && s.areBoth(isI4))
     return makeWords(s, acc, "iu4", 2, 8);
   return std::nullopt;
 }

@@ -38,6 +38,7 @@ static Reduced reduce(const Emitter &e, Value x) {
   Value z = e.mul(r, r);
   Value sine = e.poly(z, {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1});
   sine = e.fma(e.mul(sine, z), r, r);
+  sine = e.select(e.equals(x, e.c(0)), x, sine); // -0 too, to which the sums above add +0
   Value cosine = e.poly(z, {2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2});
   cosine = e.fma(e.mul(cosine, z), z, e.fma(z, e.c(-0.5), e.c(1)));
   // The conversion is undefined where n is large; those results are not used.
@@ -224,6 +225,11 @@ static Value expandPow(const Emitter &e, Value x, Value y) {
   return completePower(e, x, y, value);
 }
 
+// Of the magnitude: the sign of -0 would be lost.
+static Value expandErf(const Emitter &e, Value x) {
+  return e.withSign(math::ErfOp::create(e.b, e.loc, e.abs(x)), x);
+}
+
 static bool isApproximate(Operation *op) {
   auto flags = dyn_cast<arith::ArithFastMathInterface>(op);
   return flags && arith::bitEnumContainsAll(flags.getFastMathFlagsAttr().getValue(),
@@ -258,6 +264,8 @@ static Value expand(const Emitter &e, Operation *op) {
     return expandSin(e, operand(0));
   if (isa<math::CosOp>(op))
     return expandCos(e, operand(0));
+  if (isa<math::ErfOp>(op))
+    return expandErf(e, operand(0));
   if (isa<math::TanOp>(op))
     return expandTan(e, operand(0));
   if (isa<math::PowFOp>(op))

@@ -17,6 +17,7 @@ from flydsl.ir._codegen import (
     emit_llvm_ir,
     llvm_version,
 )
+from flydsl.ir._forking import compiling
 from flydsl.ir._resources import KernelResources, kernel_resources
 from flydsl.ir._tools import find_tool, library_dir
 
@@ -31,6 +32,7 @@ __all__ = [
     "arch_table",
     "compile_hsaco",
     "compile_to",
+    "compiling",
     "disassemble",
     "emit_isa",
     "emit_llvm_ir",

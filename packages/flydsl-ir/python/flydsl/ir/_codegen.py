@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from flydsl._mlir._mlir_libs import _flyCodegen
+from flydsl.ir._forking import compiling
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -95,10 +96,11 @@ def compile_to(source: Source, arch: str, output: Output, *, opt_level: int = 3,
         raise ValueError(f"unknown output {output!r}; known: {', '.join(_OUTPUTS)}")
     native = _native_options(arch, _OUTPUTS.index(output), opt_level, options)
     try:
-        if isinstance(source, str):
-            data, notes, llvm_seconds, link_seconds = _flyCodegen.compile_llvm_ir(source, native)
-        else:
-            data, notes, llvm_seconds, link_seconds = _flyCodegen.compile_operation(_operation(source), native)
+        with compiling():
+            if isinstance(source, str):
+                data, notes, llvm_seconds, link_seconds = _flyCodegen.compile_llvm_ir(source, native)
+            else:
+                data, notes, llvm_seconds, link_seconds = _flyCodegen.compile_operation(_operation(source), native)
     except RuntimeError as error:
         raise CodegenError(str(error)) from None
     timings = options.get("timings")
@@ -132,7 +134,9 @@ def disassemble(hsaco: bytes) -> str:
     Raises ``CodegenError`` if ``hsaco`` is not an AMDGPU ELF file.
     """
     try:
-        return _flyCodegen.disassemble(bytes(hsaco)).decode(errors="replace")  # names of symbols may be any bytes
+        with compiling():
+            text = _flyCodegen.disassemble(bytes(hsaco))
+        return text.decode(errors="replace")  # names of symbols may be any bytes
     except RuntimeError as error:
         raise CodegenError(str(error)) from None
 

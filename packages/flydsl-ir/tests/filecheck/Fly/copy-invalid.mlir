@@ -37,6 +37,17 @@ func.func @wider_than_what_is_consecutive(%a: !atom, %s: !fly.memref<i8, global,
 
 // -----
 
+!atom = !fly.copy_atom<!fly.universal_copy<128>, 32>
+!s = !fly.memref<f32, register, 4:1>
+!d = !fly.memref<f32, global, (2,2):(?{i64},1)>
+func.func @consecutive_perhaps(%a: !atom, %s: !s, %d: !d) {
+  // expected-error @+1 {{whether the elements of !fly.memref<f32, global, (2,2):(?{i64},1)> are consecutive is known only at launch}}
+  fly.copy(%a, %s, %d) : (!atom, !s, !d) -> ()
+  return
+}
+
+// -----
+
 !mma = !fly.mma_atom<!fly.universal_fma<1x1x1, (f32, f32) -> f32>>
 !f = !fly.memref<f32, register, 1:0>
 !h = !fly.memref<f16, register, 1:0>

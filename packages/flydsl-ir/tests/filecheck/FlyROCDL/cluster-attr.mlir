@@ -5,4 +5,13 @@ gpu.module @m {
   llvm.func @f() attributes {rocdl.kernel, rocdl.cluster_dims = "4,1,1", passthrough = ["nounwind"]} {
     llvm.return
   }
+  // CHECK: llvm.func @first() attributes {passthrough = [["amdgpu-cluster-dims", "2,1,1"]]}
+  llvm.func @first() attributes {rocdl.cluster_dims = "2,1,1"} {
+    llvm.return
+  }
+  // Only a string says the size of clusters.
+  // CHECK: llvm.func @number() attributes {rocdl.cluster_dims = 3 : i32}
+  llvm.func @number() attributes {rocdl.cluster_dims = 3 : i32} {
+    llvm.return
+  }
 }

@@ -121,3 +121,25 @@ gpu.module @m {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @m {
+  gpu.func @two_dimensions(%p: !fly.ptr<f32, global>) {
+    // expected-error@+2 {{an access is of a scalar or of a vector of one dimension and known length, got 'vector<2x2xf32>'}}
+    // expected-error@+1 {{failed to legalize operation 'fly.ptr.load'}}
+    %v = fly.ptr.load(%p) : (!fly.ptr<f32, global>) -> vector<2x2xf32>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @m {
+  gpu.func @scalable(%p: !fly.ptr<f32, #fly_rocdl.buffer_desc>, %v: vector<[4]xf32>) {
+    // expected-error@+2 {{an access is of a scalar or of a vector of one dimension and known length, got 'vector<[4]xf32>'}}
+    // expected-error@+1 {{failed to legalize operation 'fly.ptr.store'}}
+    fly.ptr.store(%v, %p) : (vector<[4]xf32>, !fly.ptr<f32, #fly_rocdl.buffer_desc>) -> ()
+    gpu.return
+  }
+}

@@ -67,3 +67,148 @@ gpu.module @m {
     gpu.return
   }
 }
+
+// -----
+
+// The last warp would write behind the tile, or over the rows of another.
+!at = !fly.copy_atom<!fly_rocdl.gfx1250.tdm<rank = 2, warps = 4, pad = 0, 0, cache = 0, barrier = false, timeout = false>, 32>
+!g = !fly.memref<f32, global, (6,32):(128,1)>
+!l = !fly.memref<f32, shared, (6,32):(32,1)>
+gpu.module @m {
+  gpu.func @uneven(%g: !g, %l: !l) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    // expected-error @+3 {{gfx1250 TDM: 4 warps cannot share the tile of '!fly.memref<f32, global, (6,32):(128,1)>': 4 do not divide mode 0}}
+    // expected-error @+2 {{cannot emit}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call'}}
+    fly.copy_atom_call(%a, %g, %l) : (!at, !g, !l) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+!at = !fly.copy_atom<!fly_rocdl.gfx1250.tdm<rank = 2, warps = 16, pad = 0, 0, cache = 0, barrier = false, timeout = false>, 32>
+!g = !fly.memref<f32, global, (2,4):(128,1)>
+!l = !fly.memref<f32, shared, (2,4):(4,1)>
+gpu.module @m {
+  gpu.func @too_many(%g: !g, %l: !l) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    // expected-error @+3 {{16 warps cannot share the tile of '!fly.memref<f32, global, (2,4):(128,1)>': 8 do not divide mode 1}}
+    // expected-error @+2 {{cannot emit}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call'}}
+    fly.copy_atom_call(%a, %g, %l) : (!at, !g, !l) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+!at = !fly.copy_atom<!fly_rocdl.gfx1250.tdm<rank = 2, warps = 8, pad = 64, 8, cache = 0, barrier = false, timeout = false>, 32>
+!g = !fly.memref<f32, global, (8,32):(128,1)>
+!l = !fly.memref<f32, shared, (8,32):(36,1)>
+gpu.module @m {
+  gpu.func @phase(%g: !g, %l: !l) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    // expected-error @+3 {{the share of one of 8 warps, 32 elements, is no multiple of the padding interval 64}}
+    // expected-error @+2 {{cannot emit}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call'}}
+    fly.copy_atom_call(%a, %g, %l) : (!at, !g, !l) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+!at = !fly.copy_atom<!fly_rocdl.gfx1250.tdm<rank = 2, warps = 1, pad = 0, 0, cache = 0, barrier = false, timeout = false>, 32>
+!g = !fly.memref<f32, global, (8,32):(-128,1)>
+!l = !fly.memref<f32, shared, (8,32):(32,1)>
+gpu.module @m {
+  gpu.func @negative(%g: !g, %l: !l) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    // expected-error @+3 {{gfx1250 TDM: stride -128 of mode 0 is negative}}
+    // expected-error @+2 {{cannot emit}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call'}}
+    fly.copy_atom_call(%a, %g, %l) : (!at, !g, !l) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+!at = !fly.copy_atom<!fly_rocdl.gfx1250.tdm<rank = 2, warps = 1, pad = 0, 0, cache = 0, barrier = false, timeout = false>, 32>
+!g = !fly.memref<f32, global, (8,32):(128,1)>
+!l = !fly.memref<f32, shared, (8,32):(1,8)>
+gpu.module @m {
+  gpu.func @columns(%g: !g, %l: !l) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    // expected-error @+3 {{gfx1250 TDM places mode 0 of the tile in LDS as 8:32, but LDS has '!fly.memref<f32, shared, (8,32):(1,8)>'}}
+    // expected-error @+2 {{cannot emit}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call'}}
+    fly.copy_atom_call(%a, %g, %l) : (!at, !g, !l) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+!at = !fly.copy_atom<!fly_rocdl.gfx1250.tdm<rank = 2, warps = 1, pad = 32, 4, cache = 0, barrier = false, timeout = false>, 32>
+!g = !fly.memref<f32, global, (8,32):(128,1)>
+!l = !fly.memref<f32, shared, (8,32):(32,1)>
+gpu.module @m {
+  gpu.func @gaps(%g: !g, %l: !l) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    // expected-error @+3 {{gfx1250 TDM places mode 0 of the tile in LDS as 8:36, but LDS has '!fly.memref<f32, shared, (8,32):(32,1)>'}}
+    // expected-error @+2 {{cannot emit}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call'}}
+    fly.copy_atom_call(%a, %g, %l) : (!at, !g, !l) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+!at = !fly.copy_atom<!fly_rocdl.gfx1250.tdm<rank = 2, warps = 1, pad = 0, 0, cache = 0, barrier = false, timeout = false>, 32>
+!g = !fly.memref<f32, global, (8,32):(128,1)>
+!l = !fly.memref<f32, shared, (4,32):(32,1)>
+gpu.module @m {
+  gpu.func @small(%g: !g, %l: !l) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    // expected-error @+3 {{gfx1250 TDM places mode 0 of the tile in LDS as 8:32, but LDS has '!fly.memref<f32, shared, (4,32):(32,1)>'}}
+    // expected-error @+2 {{cannot emit}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call'}}
+    fly.copy_atom_call(%a, %g, %l) : (!at, !g, !l) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+!at = !fly.copy_atom<!fly_rocdl.gfx1250.tdm<rank = 2, warps = 1, pad = 64, 8, cache = 0, barrier = false, timeout = false>, 32>
+!g = !fly.memref<f32, global, (8,32):(128,1)>
+!l = !fly.memref<f32, shared, 279:1>
+gpu.module @m {
+  gpu.func @flat(%g: !g, %l: !l) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    // expected-error @+3 {{gfx1250 TDM moves 256 elements, which take 280 in LDS, but it is given}}
+    // expected-error @+2 {{cannot emit}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call'}}
+    fly.copy_atom_call(%a, %g, %l) : (!at, !g, !l) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+!at = !fly.copy_atom<!fly_rocdl.gfx1250.tdm<rank = 2, warps = 1, pad = 0, 0, cache = 0, barrier = false, timeout = false>, 32>
+!g = !fly.memref<f32, global, (8,32):(128,1)>
+!l = !fly.memref<f32, shared, S<1,4,3> o 0 o (8,32):(32,1)>
+gpu.module @m {
+  gpu.func @composed(%g: !g, %l: !l) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    // expected-error @+3 {{gfx1250 TDM needs a plain layout in LDS}}
+    // expected-error @+2 {{cannot emit}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call'}}
+    fly.copy_atom_call(%a, %g, %l) : (!at, !g, !l) -> ()
+    gpu.return
+  }
+}

@@ -84,3 +84,25 @@ gpu.module @m {
     gpu.return
   }
 }
+
+// -----
+
+// Padding after every two rows: each of four warps moves two, and starts behind the gaps of those before it.
+// LDS may be an address, or have the modes that the gaps make.
+!at = !fly.copy_atom<!fly_rocdl.gfx1250.tdm<rank = 2, warps = 4, pad = 64, 8, cache = 0, barrier = false, timeout = false>, 32>
+!g = !fly.memref<f32, global, (8,32):(128,1)>
+!l = !fly.memref<f32, shared, ((2,4),32):((32,72),1)>
+!p = !fly.memref<f32, shared, 1:1>
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @two_rows
+  // CHECK-DAG: %[[C288:.*]] = arith.constant 288 : i32
+  // CHECK: arith.muli %{{.*}}, %[[C288]] : i32
+  // CHECK-COUNT-2: rocdl.tensor.load.to.lds
+  // CODEGEN gfx1250: tensor_load_to_lds
+  gpu.func @two_rows(%g: !g, %l: !l, %p: !p) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    fly.copy_atom_call(%a, %g, %l) : (!at, !g, !l) -> ()
+    fly.copy_atom_call(%a, %g, %p) : (!at, !g, !p) -> ()
+    gpu.return
+  }
+}

@@ -73,3 +73,24 @@ func.func private @f(!fly_rocdl.cdna5.tensor_load<shape = [4, 64], elem = f4E2M1
 
 // expected-error @+1 {{iterCount must be in 1..256, got 300}}
 func.func private @f(!fly_rocdl.cdna5.tensor_load<shape = [4, 64], elem = f16, tensor2tdm = (1E0,1E1), iterCount = 300>)
+
+// -----
+
+// The accumulator has no sign of its own.
+// expected-error @+1 {{unsupported MFMA configuration: 16x16x32 with A='i8', B='i8', Acc='si32'; there is 16x16x16 (i8, i8) -> i32}}
+func.func private @f(!fly_rocdl.cdna3.mfma<16x16x32, (i8, i8) -> si32>)
+
+// -----
+
+// expected-error @+1 {{unsupported GFX11 WMMA configuration: 16x16x16 with A='ui8', B='si8', Acc='ui32'}}
+func.func private @f(!fly_rocdl.gfx11.wmma<16x16x16, (ui8, si8) -> ui32, signA = false, signB = true, clamp = false>)
+
+// -----
+
+// expected-error @+1 {{a dimension has at most 32 bits, got 4294967312}}
+func.func private @f(!fly_rocdl.cdna3.mfma<4294967312x16x16, (f16, f16) -> f32>)
+
+// -----
+
+// expected-error @+1 {{unsupported buffer atomic add of 'vector<[2]xf16>', expected add of vector<2xf16> or vector<2xbf16>}}
+func.func private @f(!fly_rocdl.cdna3.buffer_atomic<add, vector<[2]xf16>>)

@@ -14,6 +14,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+from flydsl.utils.parallel import process_count
+
 from .op import table
 from .prebuilt import add_commands
 
@@ -76,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
     search.add_argument("--arch", default="", help="architecture; the current one by default")
     search.add_argument("--kind", default="", help="types and layouts of the operands; the first by default")
     search.add_argument("--size", type=_sizes, nargs="+", required=True, help="MxNxK")
-    search.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    search.add_argument("--jobs", type=process_count, default=os.cpu_count(), help="processes")
     search.add_argument("--out", default="", help="folder of the tables; those of the installed package by default")
     search.set_defaults(run=tune)
     options = parser.parse_args(arguments)

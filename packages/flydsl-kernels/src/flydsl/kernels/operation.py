@@ -99,14 +99,20 @@ def _literal(text: str) -> Any:
     return float(text) if any(c in text for c in ".e") else int(text)
 
 
-def signature_of(schema: str) -> inspect.Signature:
-    """The Python signature of ``(Tensor x, float eps=1e-5) -> Tensor``."""
+def _arguments_of(schema: str) -> Iterable[re.Match[str]]:
+    """Type, name and default of each argument."""
     inside = schema[1 : schema.index(") ->")]
-    parameters = []
     for text in filter(None, (part.strip() for part in inside.split(","))):
         found = _ARGUMENT.fullmatch(text)
         if found is None:
             raise ValueError(f"cannot read the argument {text!r} of the schema {schema!r}")
+        yield found
+
+
+def signature_of(schema: str) -> inspect.Signature:
+    """The Python signature of ``(Tensor x, float eps=1e-5) -> Tensor``."""
+    parameters = []
+    for found in _arguments_of(schema):
         default = inspect.Parameter.empty if found["default"] is None else _literal(found["default"])
         parameters.append(inspect.Parameter(found["name"], inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
     return inspect.Signature(parameters)
@@ -195,14 +201,34 @@ class Op:
     numpy: bool = True
     stable: bool = True
     signature: inspect.Signature = field(init=False)
+    _arrays: tuple[tuple[int, str, bool], ...] = field(init=False)  # tensors: (place, name, it may be None)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "signature", signature_of(self.schema))
+        object.__setattr__(self, "_arrays", tuple(
+            (i, found["name"], found["type"].endswith("?")) for i, found in enumerate(_arguments_of(self.schema))
+            if found["type"].startswith("Tensor") and "[]" not in found["type"]))
 
     @property
     def changed(self) -> tuple[str, ...]:
         """Names of the operands that it changes in place, which the schema marks: ``Tensor(a!) cache``."""
         return tuple(re.findall(r"\(\w+!\) (\w+)", self.schema))
+
+    def _require_arrays(self, arguments: tuple[Any, ...]) -> None:
+        """TypeError unless the operands that the schema calls tensors are arrays of one kind, or None where it may."""
+        first: Any = None
+        for i, name, optional in self._arrays:
+            value = arguments[i]
+            kind = type(value)
+            if kind is first or value is None and optional:
+                continue
+            if not hasattr(kind, "dtype") or not hasattr(kind, "shape"):
+                raise TypeError(f"{self.name}: {name} must be a torch tensor or a NumPy array{' or None' * optional}, "
+                                f"got {kind.__name__}")
+            if first is not None and hasattr(kind, "new_empty") != hasattr(first, "new_empty"):
+                raise TypeError(f"{self.name}: operands must be all torch tensors or all NumPy arrays; "
+                                f"{name} is {kind.__name__}, and {first.__name__} came before")
+            first = kind
 
     def available(self, found: Target) -> bool:
         """Whether an architecture has it."""
@@ -227,9 +253,8 @@ class Op:
             ValueError: a shape, an option or the architecture is not supported.
         """
         arguments, found = self.arguments(*given, **named), target()
+        self._require_arrays(arguments)
         first = _first_array(arguments)
-        if first is None:
-            raise TypeError(f"{self.name}: expected a torch tensor or a NumPy array, got {type(arguments[0]).__name__}")
         if not self.numpy and not is_torch(first):
             if any(x is not None for x in into):
                 raise TypeError(f"{self.name}: results are written to torch tensors only")

@@ -19,6 +19,7 @@ from typing import Any
 
 from flydsl.compiler.store.prebuilt import PrebuiltFolder, folders
 from flydsl.utils import env
+from flydsl.utils.parallel import process_count
 
 from .host.models import MODELS, Model, model
 from .op import Op, operations
@@ -197,7 +198,7 @@ def add_commands(commands: Any) -> None:
                                 help=f"default: all of {', '.join(m.name for m in MODELS)}")
         if name == "build":
             parser.add_argument("--op", action="append", default=[], metavar="NAME", help="default: all operators")
-            parser.add_argument("--jobs", type=int, default=os.cpu_count(),
+            parser.add_argument("--jobs", type=process_count, default=os.cpu_count(),
                                 help="architectures at the same time (default: one for each processor)")
         if name == "check":
             parser.add_argument("--again", action="store_true", help="compile everything again and compare")

@@ -57,22 +57,20 @@ def format_info(info: dict[str, Any]) -> str:
 def _profile(options: argparse.Namespace) -> int:
     """Run a program under ``profile()``; the exit status is the program's."""
     import os
-    import runpy
+    from pathlib import Path
 
     from .profiling import profile
     from .profiling.collect import writable
+    from .scripts import run_script
 
+    program = Path(options.program)
+    if not program.is_file():
+        raise ValueError(f"profile: there is no file {program}")
     os.environ.setdefault("FLYDSL_RUNTIME_KIND", "sim")
     output = writable("-o", options.output) if options.output else None
     trace = writable("--trace", options.trace) if options.trace else None
-    sys.argv = [options.program, *options.arguments]
-    sys.path.insert(0, os.path.dirname(os.path.abspath(options.program)))
-    status = 0
     with profile(timing=options.timing or output is not None, trace=trace is not None) as result:
-        try:
-            runpy.run_path(options.program, run_name="__main__")
-        except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        status = run_script(program, options.arguments)
     if output:
         result.save(output)
     if trace:
@@ -103,8 +101,6 @@ def _calibrate(options: argparse.Namespace) -> int:
     from .profiling.calibrate import compare, fit, format_comparison
     from .profiling.rocprofv3 import measurements
 
-    if not options.files or not options.profile:
-        raise ValueError("model calibrate: name the files of rocprofv3, and --profile FILE.json of the same launches")
     deviations = compare(Profile.load(options.profile).launches, measurements(options.files, options.agent))
     if not deviations:
         print("error: no kernel of the profile is in the measurements (name and grid must agree)", file=sys.stderr)
@@ -142,13 +138,16 @@ def main(argv: list[str] | None = None) -> int:
     record.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     constants = commands.add_parser(
         "model", help="print the constants of the timing model, with source and trust; or fit them to a machine")
-    constants.add_argument("action", nargs="?", choices=["calibrate"], help="compare with measurements of a machine")
-    constants.add_argument("files", nargs="*", help="calibrate: kernel traces and counters of rocprofv3 (CSV or JSON)")
-    constants.add_argument("--profile", help="calibrate: profile of the same launches (FLYDSL_SIM_STATS=FILE.json)")
-    constants.add_argument("--agent", help="calibrate: the GPU as the files name it, if they have several")
-    constants.add_argument("-o", "--output", help="calibrate: write the constants that fit, for FLYDSL_SIM_MODEL")
     constants.add_argument("--arch", action="append", help="architecture (default: all)")
     constants.add_argument("--json", action="store_true", help="print as JSON")
+    measured = constants.add_subparsers(dest="action").add_parser(
+        "calibrate", help="compare with measurements of a machine")
+    measured.add_argument("files", nargs="+", help="kernel traces and counters of rocprofv3 (CSV or JSON)")
+    measured.add_argument("--profile", required=True, metavar="FILE.json",
+                          help="profile of the same launches (FLYDSL_SIM_STATS=FILE.json)")
+    measured.add_argument("--agent", help="the GPU as the files name it, if they have several")
+    measured.add_argument("-o", "--output", help="write the constants that fit, for FLYDSL_SIM_MODEL")
+    measured.add_argument("--json", action="store_true", help="print as JSON")
     disassemble = commands.add_parser("disasm", help="print a code object with its source lines")
     disassemble.add_argument("code_object", help="HSACO file")
     cover = commands.add_parser("coverage", help="list the instructions that the simulator executes")

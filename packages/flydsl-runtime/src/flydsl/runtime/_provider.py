@@ -10,7 +10,6 @@ import importlib.util
 import os
 import re
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from . import _native
 from ._errors import HipError
 from .device import DEFAULT_ARCH, get_rocm_arch, get_rocm_device_count
+from .forking import fork_safe_lock
 
 __all__ = [
     "ensure_loaded",
@@ -35,7 +35,7 @@ SIMULATOR_LIBRARY = "libamdhip64.so.7"
 # Newest first: the order in which a loader without any hint should try them.
 _SONAMES = ("libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so")
 
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 
 
 def kind() -> str:

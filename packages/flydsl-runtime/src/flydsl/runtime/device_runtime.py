@@ -7,8 +7,9 @@ A compile backend produces code for one kind of device runtime. The built-in pai
 from __future__ import annotations
 
 import os
-import threading
 from abc import ABC, abstractmethod
+
+from .forking import fork_safe_lock
 
 __all__ = [
     "COMPILE_BACKEND_TO_RUNTIME_KIND",
@@ -28,7 +29,7 @@ COMPILE_BACKEND_TO_RUNTIME_KIND: dict[str, str] = {"rocm": "rocm"}
 # Kinds that can run what is compiled for another kind.
 _STANDS_IN_FOR = {"sim": "rocm"}
 
-_lock = threading.RLock()
+_lock = fork_safe_lock()
 _extension_mapping: dict[str, str] = {}
 _override: tuple[str, type[DeviceRuntime]] | None = None
 _instance: DeviceRuntime | None = None

@@ -119,6 +119,9 @@ class DeviceArray:
     """A row-major array in device memory, for programs without a tensor library.
 
     Can be passed to a kernel like any tensor. ``dtype`` is NumPy's.
+
+    Raises:
+        ValueError: a negative extent.
     """
 
     def __init__(self, shape: tuple[int, ...] | int, dtype: Any = "float32") -> None:
@@ -126,6 +129,8 @@ class DeviceArray:
 
         self.dtype = numpy.dtype(dtype)
         self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        if any(extent < 0 for extent in self.shape):
+            raise ValueError(f"DeviceArray: extents are not negative, got {self.shape}")
         self.nbytes = math.prod(self.shape) * self.dtype.itemsize
         self._device = -1 if kind() == "sim" else _native.current_device()
         self._address = malloc(max(self.nbytes, 1))

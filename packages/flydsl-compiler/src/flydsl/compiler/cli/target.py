@@ -7,11 +7,12 @@ import contextlib
 import importlib.util
 import os
 import re
-import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from flydsl.runtime.scripts import run_script, show_error
 
 from .output import CliError
 
@@ -107,7 +108,7 @@ def load_function(path: Path, name: str, arguments: list[str]) -> tuple[Any, tup
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        _show(error, path)
+        show_error(error, path)
         raise CliError(f"{path} cannot be imported: {type(error).__name__}") from None
     function: Any = module
     for part in name.split("."):
@@ -138,31 +139,3 @@ def variables(values: dict[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = old
-
-
-def _show(error: Exception, path: Path) -> None:
-    """Print an exception of a file as Python does, without the frames of this command."""
-    frames = error.__traceback__
-    while frames is not None and frames.tb_frame.f_code.co_filename != str(path):
-        frames = frames.tb_next
-    sys.excepthook(type(error), error.with_traceback(frames), frames)
-
-
-def run_script(path: Path, arguments: list[str]) -> int:
-    """Run a script as ``python SCRIPT`` would; its exit status, 1 for an exception, which is printed."""
-    saved_argv, saved_path = sys.argv, list(sys.path)
-    sys.argv = [str(path), *arguments]
-    sys.path.insert(0, str(path.resolve().parent))
-    try:
-        runpy.run_path(str(path), run_name="__main__")
-    except SystemExit as stop:
-        if stop.code is None or isinstance(stop.code, int):
-            return stop.code or 0
-        print(stop.code, file=sys.stderr)
-        return 1
-    except Exception as error:
-        _show(error, path)
-        return 1
-    finally:
-        sys.argv, sys.path[:] = saved_argv, saved_path
-    return 0

@@ -52,7 +52,7 @@ def export_to_c(
     symbol = _symbol(file_name, function_prefix)
     if sys.platform != "linux" or sys.byteorder != "little" or sys.maxsize < 2**63 - 1:
         raise NotImplementedError("objects can be exported on 64-bit little-endian Linux only")
-    slots = slots_of(artifact)
+    slots = slots_of(artifact, symbol)
     metadata = json.dumps(_metadata(artifact, symbol, slots), sort_keys=True, separators=(",", ":"))
     header = header_text(artifact, symbol, slots, SCHEMA_VERSION)
     with tempfile.TemporaryDirectory() as work:

@@ -20,6 +20,8 @@ KEYWORDS = frozenset(
     "typename union unsigned using virtual void volatile wchar_t while xor xor_eq args stream status device".split()
 )
 
+#: What parameters of the typed call end in, by the kind of the argument.
+_ENDINGS = {"tensor": ("_data", "_layout")}
 _SCALARS = {  # plan type -> (ctype, bytes, encoding)
     "i1": ("bool", 1, ""), "i8": ("int8", 1, ""), "i16": ("int16", 2, ""), "i32": ("int32", 4, ""),
     "i64": ("int64", 8, ""), "u8": ("uint8", 1, ""), "u16": ("uint16", 2, ""), "u32": ("uint32", 4, ""),
@@ -67,26 +69,26 @@ class Slot:
         return found
 
 
-def _identifier(name: str, taken: set[str]) -> str:
-    """A name in C for ``p``, ``p.field`` or ``p['key']``, added to those that are ``taken``."""
+def _identifier(name: str, taken: set[str], endings: tuple[str, ...] = ("",)) -> str:
+    """A name in C for ``p``, ``p.field`` or ``p['key']``; added, with each ending, to those that are ``taken``."""
     text = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_") if re.search(r"[.\[]", name) else name
     text = "".join(c if c.isalnum() and c.isascii() or c == "_" else "_" for c in text)
-    while text in KEYWORDS or text in taken:
+    while text in KEYWORDS or any(text + ending in taken for ending in endings):
         text += "_"
-    taken.add(text)
+    taken.update(text + ending for ending in endings)
     return text
 
 
-def slots_of(artifact: CompiledArtifact) -> list[Slot]:
-    """ABI slots in parameter order. NotImplementedError for arguments that have none."""
+def slots_of(artifact: CompiledArtifact, symbol: str) -> list[Slot]:
+    """ABI slots of an exported symbol in parameter order. NotImplementedError for arguments that have none."""
     slots: list[Slot] = []
-    names: set[str] = set()
+    names = {symbol + ending for ending in ("", "_call", "__module_init", "__module_load")}  # what the header calls
     for i, argument in enumerate(artifact.plan["args"]):
         position = artifact.positions[i]
         parameter = artifact.parameters[position]
         base = {"plan_argument": i, "arg_index": position, "arg_name": parameter,
                 "field": argument["name"].removeprefix(parameter).removeprefix("."),
-                "name": _identifier(argument["name"], names)}
+                "name": _identifier(argument["name"], names, _ENDINGS.get(argument["kind"], ("",)))}
         kind = argument["kind"]
         if kind == "tensor":
             tensor = TensorArgument.of(argument)

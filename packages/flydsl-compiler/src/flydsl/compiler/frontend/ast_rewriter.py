@@ -14,6 +14,7 @@ import inspect
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
@@ -21,6 +22,7 @@ from flydsl.control import flow, loops, pipelines
 from flydsl.tracing.diagnostics import rewritten_spans
 from flydsl.utils import env, log
 
+from .ast_class import write_out_class
 from .ast_scope import BlockWrites
 from .ast_transformer import Transformer, plain_bindings
 
@@ -96,11 +98,14 @@ _HELPERS: dict[str, Any] = {
     "dsl_assigned_": flow.dsl_assigned_,
     "dsl_compare_chain_": flow.dsl_compare_chain_,
     "dsl_container_": flow.dsl_container_,
+    "dsl_key_": flow.dsl_key_,
     "dsl_min_max_": flow.dsl_min_max_,
-    "__check_local_var": flow.check_local_var,
-    "__require_static": flow.require_static_,
-    "__const_expr": flow.const_expr,
-    "__check_raise": flow.check_raise,
+    # With underscores at the end, too, so that they are not renamed in classes.
+    "__check_local_var__": flow.check_local_var,
+    "__require_static__": flow.require_static_,
+    "__const_expr__": flow.const_expr,
+    "__check_raise__": flow.check_raise,
+    "__check_local_var": flow.check_local_var,  # the older name
     "_flydsl_loc": flow.statement_location,
     "scf_if_dispatch": flow.scf_if_dispatch,
     "scf_return_dispatch": flow.scf_return_dispatch,
@@ -127,6 +132,10 @@ def _collect_assigned_vars(
     return [name for name in BlockWrites(nodes, active).names if name in active]
 
 
+def _changed(what: str) -> str:
+    return f"the file of a traced function has changed since it was imported: {what}. Import it anew"
+
+
 @dataclass(frozen=True)
 class Source:
     """Where a function is written, as it was when the function was defined: its file may change before it is rewritten.
@@ -142,7 +151,7 @@ class Source:
     def of(cls, function: Callable[..., Any]) -> Source:
         """The source of a function; OSError where there is none."""
         try:
-            lines, before = inspect.findsource(inspect.unwrap(function))
+            lines, before = inspect.findsource(function)
         except (OSError, TypeError) as error:
             name = getattr(function, "__qualname__", repr(function))
             raise OSError(
@@ -169,8 +178,39 @@ class Source:
             node = node.body[0]
             if self.first_line == 1:
                 ast.increment_lineno(node, -1)
-        assert isinstance(node, ast.FunctionDef), "only plain `def` functions can be traced (no lambda, no async def)"
+        if not isinstance(node, ast.FunctionDef):
+            raise OSError(_changed(f"line {self.first_line} has no function any more"))
         return node
+
+
+def plain_function(func: Any, decorator: str = "a traced function") -> FunctionType:
+    """What a decorator of traced functions was given, which must have been written with ``def``.
+
+    Raises:
+        TypeError: it is no Python function.
+        AssertionError: it is a lambda or an ``async def``.
+    """
+    if isinstance(func, FunctionType):
+        if func.__code__.co_name == "<lambda>" or func.__code__.co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR):
+            raise AssertionError("only plain `def` functions can be traced (no lambda, no async def)")
+        return func
+    if isinstance(func, staticmethod):
+        advice = "put @staticmethod above the decorator"
+    elif isinstance(func, classmethod):
+        advice = "use @staticmethod, above the decorator, and name the class"
+    elif isinstance(func, functools.partial):
+        advice = "decorate the function itself, with parameters (fx.Constexpr ones, too) for what is bound"
+    elif isinstance(func, type):
+        advice = "decorate its methods"
+    else:
+        advice = "decorate the function itself"
+    what = f"{'class' if isinstance(func, type) else type(func).__name__} {getattr(func, '__qualname__', repr(func))}"
+    raise TypeError(f"{decorator} needs a function written with `def`, got the {what}: {advice}")
+
+
+def _parameters(code: CodeType) -> tuple[str, ...]:
+    variadic = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + variadic]
 
 
 def _find_code(code: CodeType, name: str) -> CodeType | None:
@@ -205,7 +245,7 @@ class ASTRewriter:
             DSLSyntaxError: a statement that cannot be lowered, with file, line and column.
             OSError: the source of the function is not available.
         """
-        function: FunctionType = getattr(f, "__func__", f)
+        function = plain_function(getattr(f, "__func__", f), "ASTRewriter.transform")
         if getattr(function, "__fly_rewritten__", False):
             return f
         source = source or Source.of(function)
@@ -236,6 +276,9 @@ def _compile(node: ast.FunctionDef, function: FunctionType, kernel: bool, suspen
     for argument in ast.walk(node.args):
         if isinstance(argument, ast.arg):
             argument.annotation = None
+    if hasattr(node, "type_params"):  # Python 3.12: what is read of them is a captured variable
+        node.type_params = []
+    write_out_class(node, function)
     node = ast.fix_missing_locations(Transformer(filename, plain_bindings(node), kernel).visit(node))
     if env.debug.enable_debug_info:
         node = FallbackLocations(filename, suspends).generic_visit(node)  # type: ignore[assignment]
@@ -262,6 +305,8 @@ def _compile(node: ast.FunctionDef, function: FunctionType, kernel: bool, suspen
     rewritten_spans.add((filename, function.__code__.co_firstlineno, node.end_lineno or node.lineno))
     code = _find_code(compiled, node.name)
     assert code is not None
+    if code.co_name != function.__code__.co_name or _parameters(code) != _parameters(function.__code__):
+        raise OSError(_changed(f"at {function.__name__} there is {node.name}({', '.join(_parameters(code))}) now"))
     if hasattr(code, "co_qualname"):  # Python 3.11
         return code.replace(**{"co_qualname": function.__qualname__})  # type: ignore[arg-type]
     return code

@@ -19,6 +19,13 @@ def root_name(node: ast.AST) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
+def is_dotted_name(node: ast.AST) -> bool:
+    """Whether an expression is a name or attributes of one: it may be evaluated twice."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
 def call_name(node: ast.AST) -> str | None:
     """Last component of the called name: ``range_constexpr`` of ``fx.range_constexpr(4)``."""
     if not isinstance(node, ast.Call):

@@ -23,11 +23,13 @@ from .ast_scope import (
     escapes,
     function_locals,
     is_const_expr,
+    is_dotted_name,
 )
 
 _NAMES = "__ret_names"
 _counter = itertools.count()
 _DUPLICATE_LIMIT = 400  # syntax nodes that may be copied into both branches of a nested return
+_LOOK_UPS = ("get", "pop", "setdefault")  # of dictionaries
 _COMPARE_TEXT = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.Is: "is",
     ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
@@ -63,14 +65,20 @@ class Transformer(ast.NodeTransformer):
         self.locals: list[set[str]] = []
         self.explicit_depth = 0
         self.python_loops = 0
+        self.class_body = False
         self.occurrences: list[Counter[str]] = []
         self.parameters: list[set[str]] = []
 
     # ---- calls
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """``min`` and ``max`` compare, which Python does with run-time values only where it is told how."""
+        """``min`` and ``max`` compare, which Python does with run-time values only where it is told how. A dictionary
+        would not find a run-time value."""
         self.generic_visit(node)
+        func, first = node.func, node.args[0] if node.args else None
+        if first is not None and not isinstance(first, ast.Starred) and isinstance(func, ast.Attribute):
+            if func.attr in _LOOK_UPS and is_dotted_name(func.value):
+                node.args[0] = ast.copy_location(_call("dsl_key_", func.value, first), first)
         if isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
             call = ast.Call(_name("dsl_min_max_"), [node.func, *node.args], node.keywords)
             return ast.copy_location(call, node)
@@ -122,7 +130,7 @@ class Transformer(ast.NodeTransformer):
 
     def values_of(self, names: tuple[str, ...], kind: str, at: ast.AST) -> ast.Tuple:
         return ast.Tuple(
-            [_call("__check_local_var", ast.Constant(n), _call("locals"), ast.Constant(at.lineno), ast.Constant(kind))  # type: ignore[attr-defined]
+            [_call("__check_local_var__", ast.Constant(n), _call("locals"), ast.Constant(at.lineno), ast.Constant(kind))  # type: ignore[attr-defined]
              for n in names], ast.Load())
 
     def state(self, writes: BlockWrites, names: tuple[str, ...], kind: str, at: ast.AST) -> dict[str, ast.expr]:
@@ -162,10 +170,10 @@ class Transformer(ast.NodeTransformer):
         self.nonlocals.append({n for st in ast.walk(node) if isinstance(st, ast.Nonlocal) for n in st.names})
         if self.kernel and len(self.locals) == 1:
             self._reject_returned_values(node)
-        outer = self.explicit_depth, self.python_loops, self.decided
-        self.explicit_depth, self.python_loops, self.decided = 0, 0, False
+        outer = self.explicit_depth, self.python_loops, self.decided, self.class_body
+        self.explicit_depth, self.python_loops, self.decided, self.class_body = 0, 0, False, False
         node.body = self.tail_body(node.body)
-        self.explicit_depth, self.python_loops, self.decided = outer
+        self.explicit_depth, self.python_loops, self.decided, self.class_body = outer
         for stack in (self.locals, self.occurrences, self.parameters, self.stores, self.globals, self.nonlocals):
             stack.pop()
         return node
@@ -221,6 +229,13 @@ class Transformer(ast.NodeTransformer):
         self.locals.pop()
         return node
 
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        """Its statements stay Python's: what they bind are attributes, which no function would see."""
+        outer, self.class_body = self.class_body, True
+        self.generic_visit(node)
+        self.class_body = outer
+        return node
+
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
         self.reject(node, "async functions cannot be traced")
         return node
@@ -259,7 +274,7 @@ class Transformer(ast.NodeTransformer):
             return ast.NamedExpr(ast.Name(name, ast.Store()), expression)
 
         def present(name: str) -> ast.expr:
-            return _call("__check_local_var", ast.Constant(name), _call("locals"), ast.Constant(value.lineno),
+            return _call("__check_local_var__", ast.Constant(name), _call("locals"), ast.Constant(value.lineno),
                          ast.Constant("operand"))
 
         old = {name: f"__old_{next(_counter)}" for name in names}
@@ -294,7 +309,7 @@ class Transformer(ast.NodeTransformer):
             return node
         if binds_in_expression(node.body) or binds_in_expression(node.orelse):
             node.test = ast.copy_location(
-                _call("__require_static", node.test, ast.Constant("an assignment inside a conditional "
+                _call("__require_static__", node.test, ast.Constant("an assignment inside a conditional "
                                                                   "expression")), node.test)
             return node
         return ast.copy_location(_call("scf_ifexp_dispatch", node.test, _thunk(node.body), _thunk(node.orelse)), node)
@@ -303,7 +318,7 @@ class Transformer(ast.NodeTransformer):
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         what = "`assert` is checked while tracing (on the device, branch and report with fx.printf); this one"
-        node.test = ast.copy_location(_call("__require_static", self.visit(node.test), ast.Constant(what)), node.test)
+        node.test = ast.copy_location(_call("__require_static__", self.visit(node.test), ast.Constant(what)), node.test)
         if node.msg is not None:
             node.msg = self.visit(node.msg)
         return node
@@ -314,7 +329,7 @@ class Transformer(ast.NodeTransformer):
             outer, self.decided = self.decided, True
             self.generic_visit_statement(node)
             self.decided = outer
-            node.test.func = ast.copy_location(_name("__const_expr"), node.test.func)
+            node.test.func = ast.copy_location(_name("__const_expr__"), node.test.func)
             return node
         outer, self.decided = self.decided, False
         result = self._plain_if(node)
@@ -323,19 +338,20 @@ class Transformer(ast.NodeTransformer):
 
     def visit_Raise(self, node: ast.Raise) -> Any:
         self.generic_visit(node)
-        check = ast.Expr(_call("__check_raise"))
+        check = ast.Expr(_call("__check_raise__"))
         return node if self.decided else [ast.copy_location(check, node), node]
 
     def _plain_if(self, node: ast.If) -> Any:
         leaving = escapes([*node.body, *node.orelse])
         writes = BlockWrites([*node.body, *node.orelse], self.locals[-1])
-        if leaving or writes.deleted:
+        if leaving or writes.deleted or self.class_body:
             # Python's own statement: what leaves the construct cannot be a run-time branch.
-            first = (leaving or writes.deleted)[0]
-            what = {ast.Return: "return", ast.Break: "break", ast.Continue: "continue"}.get(type(first), "del")
+            first = [*leaving, *writes.deleted, node][0]
+            known = {ast.Return: "return", ast.Break: "break", ast.Continue: "continue", ast.If: "if"}
+            what = known.get(type(first), "del")
             self.generic_visit_statement(node)
             text = ast.Constant(f"`{what}` (line {getattr(first, 'lineno', '?')})")
-            node.test = ast.copy_location(_call("__require_static", node.test, text), node.test)
+            node.test = ast.copy_location(_call("__require_static__", node.test, text), node.test)
             return node
         return self._if_dispatch(node, writes)
 
@@ -387,10 +403,13 @@ class Transformer(ast.NodeTransformer):
         )
 
     def visit_While(self, node: ast.While) -> Any:
+        if self.class_body:
+            self.generic_visit_statement(node)
+            return node
         if is_const_expr(node.test):
             self.generic_visit_statement(node)
             assert isinstance(node.test, ast.Call)
-            node.test.func = ast.copy_location(_name("__const_expr"), node.test.func)
+            node.test.func = ast.copy_location(_name("__const_expr__"), node.test.func)
             return node
         if node.orelse:
             first = node.orelse[0]
@@ -444,7 +463,7 @@ class Transformer(ast.NodeTransformer):
             assert isinstance(node.iter, ast.Call)
             node.iter.func = ast.copy_location(_name("range"), node.iter.func)
             kind = None
-        if kind not in ("range", "pipeline_range"):
+        if kind not in ("range", "pipeline_range") or self.class_body:
             node.iter = self.visit(node.iter)
             self.python_loops += 1
             node.body = self.body_of(node.body)

@@ -7,11 +7,12 @@ They hold for the whole process: a compilation that is to have options to itself
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator
 from typing import Any
 
-_lock = threading.RLock()
+from flydsl.runtime.forking import fork_safe_lock
+
+_lock = fork_safe_lock()
 
 
 @contextlib.contextmanager

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import sys
 import time
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,16 @@ def stage_label(fragment: str) -> str:
     return text or "stage"
 
 
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Failures to write a dump as the setting's: ValueError that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(f"FLYDSL_DUMP_DIR={env.debug.dump_dir!r}: {path} cannot be written "
+                         f"({error.strerror or error})") from error
+
+
 class _Dump:
     """Numbered files in the dump directory of one compile."""
 
@@ -40,13 +52,16 @@ class _Dump:
         self.assembly_only = assembly_only
         safe = re.sub(r"[^A-Za-z0-9_.-]", "_", sub)
         self.directory = Path(env.debug.dump_dir).expanduser() / safe
-        self.directory.mkdir(parents=True, exist_ok=True)
+        with _writing(self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
         self.number = 0
-        sys.stdout.write(f"[flydsl.compile] FLYDSL_DUMP_IR=1 dir={self.directory}\n")
+        asked = "FLYDSL_DEBUG_DUMP_ASM" if assembly_only else "FLYDSL_DUMP_IR"
+        sys.stdout.write(f"[flydsl.compile] {asked}=1 dir={self.directory}\n")
 
     def write(self, label: str, text: str, suffix: str = ".mlir") -> None:
         path = self.directory / f"{self.number:02d}_{label}{suffix}"
-        path.write_text(text, encoding="utf-8")
+        with _writing(path):
+            path.write_text(text, encoding="utf-8")
         sys.stdout.write(f"[flydsl.compile] dump {label} -> {path}\n")
         self.number += 1
 

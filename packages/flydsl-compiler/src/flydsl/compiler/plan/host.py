@@ -252,7 +252,9 @@ class PlanBuilder:
             register, text = self._register(ir_walk.operands(op)[0]), ir_walk.operands(op)[0].type
             if text == "index":
                 text = "i64"
-            if text not in FLOAT_TYPES and not (text[:1] == "i" and text[1:].isdigit()):
+            if text.startswith("ui"):
+                text = f"u{text[2:]}"
+            if text not in FLOAT_TYPES and not (text[:1] in ("i", "u") and text[1:].isdigit()):
                 self._unsupported(op)
             self.code.append(["print", register, text])
         if end:

@@ -16,16 +16,21 @@ from typing import Any, NamedTuple
 from flydsl.runtime import requested_checks
 from flydsl.utils import env
 
+from ..backends import compile_backend_name
 from .snapshot import is_library
 
 __all__ = ["KEY_VARIABLES", "KeyEnvironment", "environment_guards", "key_environment", "recorded_reads"]
 
-#: Variables that only code generation reads: a change of them reuses the traced and lowered module.
-_CODE_GENERATION_VARIABLES = ("FLYDSL_COMPILE_OPT_LEVEL",)
-#: Variables whose value belongs to every key.
+#: Settings that only code generation reads: a change of them reuses the traced and lowered module.
+_CODE_GENERATION: tuple[tuple[env.EnvManager, str], ...] = ((env.compile, "opt_level"),)
+#: Settings that the stages before read.
+_FRONT: tuple[tuple[env.EnvManager, str], ...] = (
+    (env.compile, "llvm_dir"), (env.compile, "extra_source_dirs"), (env.ktrace, "enable"), (env.ktrace, "blocks"),
+    (env.ktrace, "buffer_bytes"),
+)
+#: Variables of the settings whose value belongs to every key.
 KEY_VARIABLES = (
-    *_CODE_GENERATION_VARIABLES, "FLYDSL_COMPILE_BACKEND", "FLYDSL_COMPILE_LLVM_DIR", "FLYDSL_EXTRA_SOURCE_DIRS",
-    "FLYDSL_KTRACE_ENABLE", "FLYDSL_KTRACE_BLOCKS", "FLYDSL_KTRACE_BUFFER_BYTES",
+    env.compile.options["backend"].var, *(group.options[name].var for group, name in (*_CODE_GENERATION, *_FRONT)),
 )
 # Variables that decide what a call does without being part of the key.
 _CALL_VARIABLES = ("COMPILE_ONLY", "ARCH", "FLYDSL_GPU_ARCH", "HSA_OVERRIDE_GFX_VERSION", "FLYDSL_RUNTIME_KIND",
@@ -38,15 +43,18 @@ ALL = "*"
 class KeyEnvironment(NamedTuple):
     """Values of the variables that belong to a key, by the stage that reads them."""
 
-    code_generation: tuple[str, ...]
+    code_generation: tuple[Any, ...]
     front: tuple[Any, ...]
 
 
 def key_environment(arch: str, reads: frozenset[str] | set[str]) -> KeyEnvironment:
-    """Values of the variables that belong to the key of a function whose traced code has read ``reads``."""
+    """What belongs to the key of a function whose traced code has read ``reads``.
+
+    Settings count by their value: two spellings of one are one key, and one that is overridden is another.
+    """
     get = os.environ.get
-    code_generation = tuple(get(v, "") for v in _CODE_GENERATION_VARIABLES)
-    values: list[Any] = [get(v, "") for v in KEY_VARIABLES if v not in _CODE_GENERATION_VARIABLES]
+    code_generation = tuple(getattr(group, name) for group, name in _CODE_GENERATION)
+    values: list[Any] = [compile_backend_name(), *(_hashable(getattr(group, name)) for group, name in _FRONT)]
     values.append(env.debug.enable_debug_info)  # what it comes to, which depends on the device
     if env.extents_checked():
         values.append("extents")
@@ -54,6 +62,10 @@ def key_environment(arch: str, reads: frozenset[str] | set[str]) -> KeyEnvironme
         values.append(get("LLVM_GFX1250_ANY_XNACK_CODEGEN", ""))
     read = sorted(os.environ.items()) if ALL in reads else ((name, get(name)) for name in sorted(reads))
     return KeyEnvironment(code_generation, (*values, tuple(read)))
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def environment_guards(reads: frozenset[str] | set[str]) -> list[tuple[Any, ...]]:

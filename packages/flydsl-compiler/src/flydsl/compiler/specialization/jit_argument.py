@@ -15,7 +15,7 @@ from flydsl.runtime.plan import MAX_RANK, TensorArgument
 from flydsl.tracing.diagnostics import warn_annotation_value_mismatch
 
 from .container_argument import NoArg, make_container
-from .signature import Parameters, is_compile_time, is_number_for_tensor, is_type_param_annotation
+from .signature import Parameters, class_refusal, is_compile_time, is_number_for_tensor, is_type_param_annotation
 
 __all__ = [
     "DLTensorJitArg", "JitArgumentRegistry", "MemRefJitArg", "MemRefSpec", "PointerJitArg", "TorchTensorJitArg",
@@ -508,6 +508,8 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
                                dsl_type_of)
     if container is not None:
         return container
+    if isinstance(value, type):
+        raise TypeError(f"{function}: {class_refusal(name, value)}")
     raise TypeError(f"{function}: argument {name!r} of type {type(value).__name__} cannot be passed to a kernel: "
                     f"expected a "
                     "tensor (NumPy, torch, DLPack), a number, a stream or a registered argument type")

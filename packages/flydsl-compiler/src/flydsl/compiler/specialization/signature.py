@@ -47,6 +47,14 @@ def is_number_for_tensor(annotation: Any, kind: type) -> bool:
     return kind in (bool, int, float) or hasattr(kind, "numpy_dtype") or hasattr(kind, "__int__")
 
 
+def class_refusal(name: str, cls: type) -> str:
+    """Why a class is no argument of a parameter that is not annotated as a type."""
+    advice = "annotate the parameter `type`, as it is known while tracing only"
+    if name == "cls":
+        advice = "a traced function is no class method: use @staticmethod and name the class"
+    return f"argument {name!r} is the class {cls.__qualname__}: {advice}"
+
+
 def is_stream(annotation: Any) -> bool:
     """Whether an annotation is ``fx.Stream``."""
     return hasattr(annotation, "_is_stream_param")
@@ -114,7 +122,7 @@ class Parameters:
     @functools.cached_property
     def signature(self) -> inspect.Signature:
         """The signature as `inspect` has it."""
-        return inspect.signature(self._function)
+        return inspect.signature(self._function, follow_wrapped=False)
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by parameter name, defaults applied, in signature order. TypeError as for a Python call."""

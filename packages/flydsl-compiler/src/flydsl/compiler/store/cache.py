@@ -11,7 +11,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -74,6 +74,10 @@ class FileLock:
 
     def __exit__(self, *exc: object) -> None:
         if self._fd is not None:
+            import fcntl
+
+            with contextlib.suppress(OSError):  # a child that was forked meanwhile has the file open, too
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
             os.close(self._fd)
             self._fd = None
 
@@ -97,9 +101,11 @@ class JitCacheManager:
         """File of a key."""
         return self.directory / f"{key[:16]}{SUFFIX}"
 
-    def load(self, key: str) -> CompiledArtifact | None:
-        """The artifact of a key; None when there is none that is intact."""
-        artifact = self._read(key)
+    def load(
+        self, key: str, otherwise: Callable[[], CompiledArtifact | None] = lambda: None
+    ) -> CompiledArtifact | None:
+        """The artifact of a key, or what stands in for it; None when there is none that is intact."""
+        artifact = self._read(key) or otherwise()
         if artifact is None:
             self._counts.misses += 1
         else:
@@ -120,7 +126,7 @@ class JitCacheManager:
         return artifact
 
     def reload(self, key: str) -> CompiledArtifact | None:
-        """Look again without counting: another process may have compiled it meanwhile."""
+        """:meth:`load` that is not counted: a look for what another process may have compiled meanwhile."""
         return self._read(key)
 
     def environment_reads(self) -> set[str]:

@@ -14,7 +14,7 @@ from flydsl.tracing.locations import dsl_loc_tracing
 
 from .._lanes import numel
 from .._vector import Vector
-from ..numeric import Float32, Float64, Int32, Int64, Numeric, NumericMeta
+from ..numeric import Float32, Float64, Index, Int32, Int64, Numeric, NumericMeta
 from ..values.tensor import Tensor
 
 # [align][sign][#][0][width][.precision][type] of Python's format language, as far as C's printf has it.
@@ -34,10 +34,11 @@ def _print_operand(arg: Any) -> ir.Value:
     if isinstance(arg, Tensor):
         arg = _elements(arg)
     cls = getattr(arg, "dtype", None)
-    if isinstance(cls, NumericMeta) and cls.signed is False and isinstance(arg, (Numeric, Vector)):
-        # The IR prints signed numbers: unsigned ones get a place more.
-        if cls.width <= 32:
-            return arg.to(Int32 if cls.width < 32 else Int64).ir_value()
+    if isinstance(cls, NumericMeta) and isinstance(arg, (Numeric, Vector)):
+        if cls.width > 64:
+            _refuse_wide(cls)
+        if cls.signed is False and cls is not Index:
+            return _as_unsigned(arg.ir_value(), cls.width)
     if isinstance(arg, ir.Value):
         return arg
     if isinstance(arg, Numeric):
@@ -49,6 +50,21 @@ def _print_operand(arg: Any) -> ir.Value:
     if len(values) != 1:
         raise ValueError(f"printf cannot print a {type(arg).__name__}: it has {len(values)} IR values")
     return values[0]
+
+
+def _as_unsigned(value: ir.Value, width: int) -> ir.Value:
+    """A number or vector of numbers as of an unsigned type, which values of the DSL do not have."""
+    kind: ir.Type = ir.IntegerType.get_unsigned(width)
+    if isinstance(value.type, ir.VectorType):
+        kind = ir.VectorType.get(value.type.shape, kind)
+    cast: ir.Value = ir.Operation.create("builtin.unrealized_conversion_cast", [kind], [value]).result
+    return cast
+
+
+def _refuse_wide(number: NumericMeta) -> None:
+    half = "Int64" if number.signed else "Uint64"
+    raise ValueError(f"printf prints numbers of at most 64 bits, got {number.__name__}: print the halves, "
+                     f"fx.{half}(x >> 64) and fx.Uint64(x), or convert it")
 
 
 def _elements(tensor: Tensor) -> Any:
@@ -88,6 +104,8 @@ def _conversion(value: Numeric, spec: str) -> tuple[str, ir.Value]:
                          "precision, sign, 0, #, < and the types d, x, X, o, f, e, E, g, G")
     align, sign, alternate, zero, width, precision, kind = found.groups()
     number = type(value)
+    if number.width > 64:
+        _refuse_wide(number)
     if number.is_integer and kind in ("f", "e", "E", "g", "G") or not number.is_integer and kind and kind in "dxXo":
         raise ValueError(
             f"printf: the format {{:{spec}}} does not fit a {number.__name__} value; convert it with .to()"

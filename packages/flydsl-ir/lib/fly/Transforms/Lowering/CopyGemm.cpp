@@ -299,6 +299,10 @@ static LogicalResult rejectRanks(CopyOp op, CopyAtomType atom, Value src, Value 
   for (Value tensor : {src, dst}) {
     auto memref = dyn_cast<fly::MemRefType>(tensor.getType());
     int64_t element = memref ? elementBits(atom, memref) : 0, held = consecutiveElements(tensor);
+    if (element > 0 && held == 0 && element < bits && !linearOf(tensor).isLeaf())
+      return reject(reasons, op, "a call of the atom moves " + Twine(bits) + " consecutive bits, but whether "
+                                     "the elements of " + typeText(tensor) + " are consecutive is known only "
+                                     "at launch: take an atom of one element, or make the strides static");
     if (element > 0 && held > 0 && held * element < bits)
       return reject(reasons, op, "a call of the atom moves " + Twine(bits) + " consecutive bits, but only " +
                                      Twine(held) + " elements (" + Twine(held * element) + " bits) of " +

@@ -23,6 +23,7 @@ struct Piece {
   std::string text;
   Value scalar;
   const char *conversion = nullptr;
+  bool isUnsigned = false;
 };
 
 /// Renders values as pieces.
@@ -42,6 +43,9 @@ public:
 
 private:
   bool scalar(Value value);
+  Value cast(Value value, Type type) {
+    return UnrealizedConversionCastOp::create(rewriter, loc, type, value).getResult(0);
+  }
   void tuple(const Tuple &tuple, Algebra &algebra, bool literal);
 
   PatternRewriter &rewriter;
@@ -59,17 +63,22 @@ bool Renderer::scalar(Value value) {
   if (!type.isIntOrFloat())
     return false;
   unsigned bits = type.getIntOrFloatBitWidth();
-  bool wide = bits > 32, isFloat = isa<FloatType>(type);
+  bool wide = bits > 32, isFloat = isa<FloatType>(type), isUnsigned = type.isUnsignedInteger();
   Type target = isFloat ? (wide ? Type(rewriter.getF64Type()) : Type(rewriter.getF32Type()))
                         : Type(rewriter.getIntegerType(wide ? 64 : 32));
   unsigned targetBits = wide ? 64 : 32;
   if (bits > 64)
     return false;
+  if (isUnsigned)
+    value = cast(value, rewriter.getIntegerType(bits));
   if (isFloat && bits < targetBits)
     value = arith::ExtFOp::create(rewriter, loc, target, value);
+  else if (isUnsigned && bits < targetBits)
+    value = arith::ExtUIOp::create(rewriter, loc, target, value);
   else if (!isFloat && bits < targetBits)
     value = arith::ExtSIOp::create(rewriter, loc, target, value);
-  pieces.push_back({"", value, isFloat ? (wide ? "%.2lf" : "%.2f") : (wide ? "%ld" : "%d")});
+  const char *integer = isUnsigned ? (wide ? "%lu" : "%u") : (wide ? "%ld" : "%d");
+  pieces.push_back({"", value, isFloat ? (wide ? "%.2lf" : "%.2f") : integer, isUnsigned});
   return true;
 }
 
@@ -117,6 +126,12 @@ bool Renderer::render(Value value) {
   auto vector = dyn_cast<VectorType>(type);
   if (!vector)
     return scalar(value);
+  // An unsigned vector is a cast of a signless one, whose elements the back end can take.
+  Type unsignedElement = vector.getElementType().isUnsignedInteger() ? vector.getElementType() : Type();
+  if (unsignedElement) {
+    vector = vector.clone(rewriter.getIntegerType(unsignedElement.getIntOrFloatBitWidth()));
+    value = cast(value, vector);
+  }
   if (vector.getRank() != 1 || vector.isScalable() || vector.getNumElements() > kMaxPrinted)
     return false;
   text("[");
@@ -124,7 +139,7 @@ bool Renderer::render(Value value) {
     if (i != 0)
       text(", ");
     Value element = vector::ExtractOp::create(rewriter, loc, value, ArrayRef<int64_t>{i});
-    if (!scalar(element))
+    if (!scalar(unsignedElement ? cast(element, unsignedElement) : element))
       return false;
   }
   text("]");
@@ -152,8 +167,13 @@ static void emitDevicePrint(PatternRewriter &rewriter, Location loc, ArrayRef<Pi
 
 static void emitHostPrint(PatternRewriter &rewriter, Location loc, ArrayRef<Piece> pieces) {
   for (const Piece &piece : pieces) {
-    if (piece.scalar)
-      vector::PrintOp::create(rewriter, loc, piece.scalar, vector::PrintPunctuation::NoPunctuation);
+    Value value = piece.scalar;
+    if (piece.isUnsigned) {
+      Type type = rewriter.getIntegerType(value.getType().getIntOrFloatBitWidth(), false);
+      value = UnrealizedConversionCastOp::create(rewriter, loc, type, value).getResult(0);
+    }
+    if (value)
+      vector::PrintOp::create(rewriter, loc, value, vector::PrintPunctuation::NoPunctuation);
     else
       vector::PrintOp::create(rewriter, loc, piece.text);
   }

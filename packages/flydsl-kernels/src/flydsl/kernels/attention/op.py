@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
-from ..host.arrays import contiguous, is_torch
+from ..host.arrays import contiguous, flat_of, is_torch
 from ..host.dtypes import dtype_name
 from ..op import Form, Gradient, Op, Plan, Result, like, scratch_of
 from ..parts.index import cdiv
@@ -16,7 +16,7 @@ from .backward import build_attention_backward
 from .combine import choose_parts, parts_of
 from .config import ARCHS, LARGEST, STATISTICS, STEP, is_short, supported
 from .forward import build_attention_forward
-from .operands import FARTHEST, Operand, integers, shapes_of
+from .operands import FARTHEST, Operand, shapes_of
 from .sequence import Sizes
 from .tuned import TUNING, found_tile
 
@@ -58,16 +58,6 @@ def _bias_strides(shape: tuple[int, ...], strides: tuple[int, ...], heads: int, 
     return by.get(-4, 0), by.get(-2, 0), by.get(-3, 0)
 
 
-def _float32(array: Any, name: str, shapes: tuple[tuple[int, ...], ...]) -> Any:
-    """A contiguous f32 array of one of some shapes, flat; None stays."""
-    if array is None:
-        return None
-    dtype_name(array, f"attention: {name}", ("f32",))
-    if tuple(array.shape) not in shapes:
-        raise ValueError(f"attention: {name} must have shape {' or '.join(map(str, shapes))}, got {tuple(array.shape)}")
-    return contiguous(array).reshape(math.prod(array.shape))
-
-
 def _ones(like: Any) -> Any:
     return like * 0 + 1
 
@@ -103,9 +93,9 @@ class _Call:
             bias_dtype, addend = dtype_name(bias, "attention: bias"), Operand.of(bias, aligned=False)
             self._bias_strides = _bias_strides(tuple(bias.shape), addend.strides, shapes.heads, tuple(q.shape[:-2]),
                                                shapes.keys)
-        self.addends = (addend.flat if addend else None,
-                        _float32(slopes, "alibi_slopes", ((shapes.heads,), (shapes.batch, shapes.heads))))
-        self.integers = [integers(x, name) for x, name in (
+        each = (shapes.heads,), (shapes.batch, shapes.heads)
+        self.addends = addend.flat if addend else None, flat_of(slopes, "attention: alibi_slopes", "f32", *each)
+        self.integers = [flat_of(x, f"attention: {name}", "i32") for x, name in (
             (starts_q, "cu_seqlens_q"), (starts_k, "cu_seqlens_k"), (lengths, "seqlens_k"), (table, "block_table"))]
         scale = 1 / math.sqrt(shapes.d) if scale is None else scale
         self.options = dict(group=shapes.heads // shapes.kv_heads, left=left >= 0, right=right >= 0,
@@ -162,14 +152,14 @@ def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any 
                  longest, splits)
     shapes, stored = call.shapes, dtype_name(q, "attention: q", (*HALVES, "fp8"))
     each = (shapes.batch, shapes.kv_heads)
-    descales = [_float32(d, name, tuple(dict.fromkeys(((1,), each)))) for d, name in (
+    descales = [flat_of(d, f"attention: {name}", "f32", (1,), each) for d, name in (
         (q_descale, "q_descale"), (k_descale, "k_descale"), (v_descale, "v_descale"))]
     given = [d for d in (q_descale, k_descale, v_descale) if d is not None]
     if given and stored != "fp8":
         raise ValueError(f"attention: descales are for fp8 operands, q is {q.dtype}")
     if len({tuple(d.shape) for d in given}) > 1:
         raise ValueError("attention: all descales must have one shape, (1,) or (B, Hkv)")
-    sink = _float32(sink, "sink", ((shapes.heads,),))
+    sink = flat_of(sink, "attention: sink", "f32", (shapes.heads,))
     if 0 in q.shape or v.shape[-1] == 0:
         return None
     tile = found_tile(target, stored, right >= 0, shapes.rows, shapes.d, shapes.keys) if call.is_plain else {}
@@ -218,7 +208,8 @@ def _plan_backward(target: Target, dout: Any, dlse: Any, q: Any, k: Any, v: Any,
         if tuple(x.shape) != (*q.shape[:-1], v.shape[-1]) or dtype_name(x, f"attention_bwd: {name}", HALVES) != stored:
             raise ValueError(f"attention_bwd: {name} must be {(*q.shape[:-1], v.shape[-1])} of {q.dtype}, got "
                              f"{tuple(x.shape)} of {x.dtype}")
-    statistics = [_float32(x, name, (tuple(_results(q, k, v)[1].shape),)) for name, x in (("lse", lse), ("dlse", dlse))]
+    of_rows = tuple(_results(q, k, v)[1].shape)
+    statistics = [flat_of(x, f"attention_bwd: {name}", "f32", of_rows) for name, x in (("lse", lse), ("dlse", dlse))]
     if 0 in q.shape or 0 in k.shape:
         return None
     shapes, most = call.shapes, _longest(starts_k) if starts_k is not None else call.shapes.keys

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
-from ..host.arrays import array_dtype, contiguous, is_torch
+from ..host.arrays import array_dtype, flat_of, is_torch
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..target import Target
@@ -38,9 +37,9 @@ def one_scale(where: str, name: str, scale: Any, kind: str, absent: Any) -> Any:
     if scale is None:
         return absent
     require(where, kind == "fp8", f"{name} is of fp8 caches or queries, and these are {kind}")
-    dtype_name(scale, f"{where}: {name}", ("f32",))
-    require(where, math.prod(scale.shape) == 1, f"{name} must have one element, got {tuple(scale.shape)}")
-    return contiguous(scale).reshape(1)
+    found = flat_of(scale, f"{where}: {name}", "f32")
+    require(where, len(found) == 1, f"{name} must have one element, got {tuple(scale.shape)}")
+    return found
 
 
 def both_scales(where: str, k_scale: Any, v_scale: Any, kind: str, absent: Any) -> list[Any]:

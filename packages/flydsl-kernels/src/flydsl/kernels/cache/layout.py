@@ -79,9 +79,11 @@ class BlockLayout:
                               (self.position_strides, self.head_stride, self.feature_strides))
 
 
-def _block_layout(name: str, where: str, array: Any, packed: bool, values: bool) -> BlockLayout:
+def _block_layout(name: str, where: str, array: Any, packed: bool, values: bool, written: bool) -> BlockLayout:
     n, s = tuple(array.shape), strides_of(array)
     require(where, all(step >= 0 for step in s), f"{name} has a negative stride: {s}")
+    require(where, not written or all(step or size == 1 for size, step in zip(n, s, strict=True)),
+            f"{name} is written, and elements of it are in one place: its strides are {s}")
     if not packed:
         return BlockLayout(s[0], (n[1], 1), n[2], (n[3], 1), (s[1], 0), s[2], (s[3], 0))
     if not values:
@@ -91,11 +93,12 @@ def _block_layout(name: str, where: str, array: Any, packed: bool, values: bool)
     return BlockLayout(s[0], (n[4], n[2]), n[1], (n[3], 1), (s[4], s[2]), s[1], (s[3], 0))
 
 
-def block_layouts(where: str, keys: Any, values: Any) -> tuple[BlockLayout, BlockLayout, int]:
+def block_layouts(where: str, keys: Any, values: Any, written: bool = False) -> tuple[BlockLayout, BlockLayout, int]:
     """The layouts of both caches, and their number of blocks.
 
     Raises:
-        ValueError: the shapes are of no order above, or differ in blocks, positions or heads.
+        ValueError: the shapes are of no order above, or differ in blocks, positions or heads; or elements of what is to
+            be `written` are in one place.
     """
     ranks = len(keys.shape), len(values.shape)
     require(where, ranks in ((4, 4), (5, 4), (5, 5)),
@@ -103,7 +106,7 @@ def block_layouts(where: str, keys: Any, values: Any) -> tuple[BlockLayout, Bloc
             f"[blocks, heads, D, size] or [blocks, heads, size/x, D, x], got {tuple(keys.shape)} and "
             f"{tuple(values.shape)}")
     packed = ranks[0] == 5
-    k, v = (_block_layout(*a, packed, i == 1) for i, a in enumerate((("k_cache", where, keys),
+    k, v = (_block_layout(*a, packed, i == 1, written) for i, a in enumerate((("k_cache", where, keys),
                                                                     ("v_cache", where, values))))
     require(where, (keys.shape[0], k.size, k.heads) == (values.shape[0], v.size, v.heads),
             f"caches differ in blocks, positions of a block or heads: {tuple(keys.shape)} and {tuple(values.shape)}")

@@ -20,7 +20,7 @@ def _plan_append(target: Target, k: Any, v: Any, k_cache: Any, v_cache: Any, slo
                  v_scale: Any) -> Plan | None:
     where = "cache_append"
     dtype = dtype_name(k, where)
-    keys, values, blocks = block_layouts(where, k_cache, v_cache)
+    keys, values, blocks = block_layouts(where, k_cache, v_cache, written=True)
     tokens = k.shape[0] if len(k.shape) else 0
     require(where, dtype_name(v, f"{where}: v") == dtype and tuple(k.shape) == (tokens, keys.heads, keys.dim)
             and tuple(v.shape) == (tokens, values.heads, values.dim),

@@ -155,8 +155,10 @@ def compile_gemm2_a4w4_port(*, BM: int, use_nt: bool = True, epilog: str = "atom
 def flydsl_mxfp4_gemm1(*, a_quant: Any, a_scale_sorted_shuffled: Any, w1_u8: Any, w1_scale_u8: Any,
                        sorted_expert_ids: Any, cumsum_tensor: Any, m_indices: Any, inter_sorted_quant: Any,
                        inter_sorted_shuffled_scale: Any, hidden_states: Any = None, n_tokens: int, BM: int, NE: int,
-                       D_HIDDEN: int, topk: int, use_nt: bool = True, inline_quant: bool = False,
-                       a_dtype: str = "fp4", stream: Any = None, **options: Any) -> None:
+                       D_HIDDEN: int, D_INTER: int, topk: int, use_nt: bool = True, inline_quant: bool = False,
+                       BN: int = 256, BK: int = 256, interleave: bool = False, xcd_swizzle: int = 0,
+                       a_dtype: str = "fp4", act: str = "silu", swiglu_limit: float = 0.0,
+                       stream: Any = None) -> None:
     """``silu(gate) * up`` of sorted rows of microscaled activations, quantised to fp4, into the given tensors (gfx950).
 
     Args:
@@ -171,14 +173,15 @@ def flydsl_mxfp4_gemm1(*, a_quant: Any, a_scale_sorted_shuffled: Any, w1_u8: Any
         hidden_states: bf16 (n_tokens, D_HIDDEN), quantised here with `inline_quant`; the quantised ones are then not
             read and may be None.
         use_nt: as below, where there are fewer blocks of rows than experts.
-        options: the others of :func:`compile_gemm1_a4w4_port`.
+        interleave, xcd_swizzle, act, swiglu_limit, BN, BK: as of :func:`compile_gemm1_a4w4_port`.
 
     Raises:
         ValueError: an argument or the architecture is not supported.
     """
     blocks = min(sorted_expert_ids.numel(), most_blocks(n_tokens * topk, NE, BM))
     run = compile_gemm1_a4w4_port(BM=BM, use_nt=use_nt and blocks < NE, inline_quant=inline_quant, NE=NE,
-                                  D_HIDDEN=D_HIDDEN, topk=topk, a_dtype=a_dtype, **options)
+                                  D_HIDDEN=D_HIDDEN, D_INTER=D_INTER, topk=topk, BN=BN, BK=BK, interleave=interleave,
+                                  xcd_swizzle=xcd_swizzle, a_dtype=a_dtype, act=act, swiglu_limit=swiglu_limit)
     require("flydsl_mxfp4_gemm1", not inline_quant or hidden_states is not None, "inline_quant needs hidden_states")
     if inline_quant:
         a_quant = w1_u8.new_empty(n_tokens, D_HIDDEN // (2 if a_dtype == "fp4" else 1))
@@ -190,10 +193,11 @@ def flydsl_mxfp4_gemm1(*, a_quant: Any, a_scale_sorted_shuffled: Any, w1_u8: Any
 
 def flydsl_mxfp4_gemm2(*, inter_sorted_quant: Any, inter_sorted_shuffled_scale: Any, w2_u8: Any, w2_scale_u8: Any,
                        sorted_expert_ids: Any, cumsum_tensor: Any, sorted_token_ids: Any, sorted_weights: Any,
-                       flat_out: Any, M_logical: int, max_sorted: int, BM: int, NE: int, topk: int,
-                       use_nt: bool = True, epilog: str | None = None, flat_out_scale: Any = None,
-                       atomic: bool | None = None, mxfp4out: bool = False, cshuffle: bool = False, stream: Any = None,
-                       **options: Any) -> None:
+                       flat_out: Any, M_logical: int, max_sorted: int, BM: int, NE: int, D_HIDDEN: int, D_INTER: int,
+                       topk: int, use_nt: bool = True, epilog: str | None = None, flat_out_scale: Any = None,
+                       D_INTER_REAL: int | None = None, BN: int = 256, BK: int = 256, xcd_swizzle: int = 0,
+                       a_dtype: str = "fp4", atomic: bool | None = None, mxfp4out: bool = False,
+                       cshuffle: bool = False, stream: Any = None) -> None:
     """The down projection of what :func:`flydsl_mxfp4_gemm1` made, into flat_out (gfx950).
 
     Args:
@@ -201,7 +205,7 @@ def flydsl_mxfp4_gemm2(*, inter_sorted_quant: Any, inter_sorted_shuffled_scale: 
             ``e8m0_shuffle`` of (NE D_HIDDEN, D_INTER/32).
         sorted_token_ids, sorted_weights: of sorting; `M_logical` tokens, `max_sorted` sorted rows at most.
         epilog: as of :func:`compile_gemm2_a4w4_port`, or by the marks `atomic`, `mxfp4out` and `cshuffle`.
-        options: the others of that builder; `use_nt` as above.
+        D_INTER_REAL, xcd_swizzle, a_dtype, BN, BK: as of that builder; `use_nt` as above.
 
     Raises:
         ValueError: an argument or the architecture is not supported.
@@ -210,7 +214,9 @@ def flydsl_mxfp4_gemm2(*, inter_sorted_quant: Any, inter_sorted_shuffled_scale: 
         added = "atomic" if atomic is None or atomic else "nonatomic"
         epilog = "nonatomic_mxfp4" if mxfp4out else "nonatomic_cshuffle" if cshuffle else added
     blocks = min(sorted_expert_ids.numel(), cdiv(max_sorted, BM), most_blocks(M_logical * topk, NE, BM))
-    run = compile_gemm2_a4w4_port(BM=BM, use_nt=use_nt and blocks < NE, epilog=epilog, NE=NE, topk=topk, **options)
+    run = compile_gemm2_a4w4_port(BM=BM, use_nt=use_nt and blocks < NE, epilog=epilog, NE=NE, D_HIDDEN=D_HIDDEN,
+                                  D_INTER=D_INTER, topk=topk, D_INTER_REAL=D_INTER_REAL, BN=BN, BK=BK,
+                                  xcd_swizzle=xcd_swizzle, a_dtype=a_dtype)
     require("flydsl_mxfp4_gemm2", flat_out_scale is not None or EPILOGUES[epilog] == "bf16",
             f"epilog={epilog!r} needs flat_out_scale")
     launch(run, w2_u8, inter_sorted_quant, inter_sorted_shuffled_scale, w2_u8, w2_scale_u8, sorted_expert_ids,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from flydsl.kernels.host.arrays import launch
 from flydsl.kernels.host.config import require
 from flydsl.kernels.moe import GateMode, compile_mixed_moe_gemm1, compile_mixed_moe_gemm2, compile_moe_reduction
+from flydsl.kernels.moe.gate import slot_gate, slot_gate_launcher
+from flydsl.kernels.target import target
 
 if TYPE_CHECKING:
     import torch
@@ -43,7 +45,8 @@ def flydsl_moe_stage1(a: torch.Tensor, w1: torch.Tensor, sorted_token_ids: torch
         a: (tokens, model), w1 (E, 2 inter, model), both of two elements a byte for fp4.
         sorted_token_ids, sorted_expert_ids, num_valid_ids: of ``moe_sort`` with blocks of `tile_m`.
         sorted_weights: given, results are multiplied with them.
-        persist_m, k_batch, waves_per_eu, k_wave: hints that are not taken: a reduction has one workgroup.
+        k_batch: workgroups that share a reduction: their sums are in f32, and the activation is a launch of its own.
+        persist_m, waves_per_eu, k_wave: hints that are not taken.
 
     Returns:
         (tokens, topk, inter) of `out_dtype`, `out` if that is given. Of ``"fp4"`` and ``"fp8"``: (bytes (tokens, topk,
@@ -52,15 +55,20 @@ def flydsl_moe_stage1(a: torch.Tensor, w1: torch.Tensor, sorted_token_ids: torch
     Raises:
         ValueError: an argument or the architecture is not supported.
     """
+    where, split = "flydsl_moe_stage1", k_batch > 1
     tokens, model, (experts, both) = a.shape[0], _elements(a, a_dtype), w1.shape[:2]
     inter, quantised = both // 2, out_dtype in ("fp4", "fp8")
-    require("flydsl_moe_stage1", _elements(w1, b_dtype) == model,
-            f"a has {model} columns and w1 {_elements(w1, b_dtype)}")
+    require(where, _elements(w1, b_dtype) == model, f"a has {model} columns and w1 {_elements(w1, b_dtype)}")
+    require(where, not (split and quantised), f"out_dtype {out_dtype!r} needs k_batch = 1")
+    weighted = sorted_weights is not None
+    gate = slot_gate(where, target(), topk=topk, n=inter, out=out_dtype, activation=act, limit=swiglu_limit or None,
+                     weighted=weighted) if split else None
     run = compile_mixed_moe_gemm1(
         model_dim=model, inter_dim=inter, experts=experts, topk=topk, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k,
-        doweight_stage1=sorted_weights is not None, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype, act=act,
-        enable_bias=bias is not None, model_dim_pad=model_dim_pad, inter_dim_pad=inter_dim_pad, b_nt=b_nt,
-        gate_mode=gate_mode, a_scale_one=a_scale_one, xcd_swizzle=xcd_swizzle, swiglu_limit=swiglu_limit)
+        doweight_stage1=weighted and not split, a_dtype=a_dtype, b_dtype=b_dtype,
+        out_dtype="f32" if split else out_dtype, act=act, enable_bias=bias is not None, model_dim_pad=model_dim_pad,
+        inter_dim_pad=inter_dim_pad, k_batch=k_batch, b_nt=b_nt, gate_mode=gate_mode, a_scale_one=a_scale_one,
+        xcd_swizzle=xcd_swizzle, swiglu_limit=swiglu_limit)
     if out is None:
         columns = inter // 2 if out_dtype == "fp4" else inter
         out = a.new_empty((tokens, topk, columns), dtype=_torch_dtype(out_dtype))
@@ -68,9 +76,15 @@ def flydsl_moe_stage1(a: torch.Tensor, w1: torch.Tensor, sorted_token_ids: torch
     if quantised:
         rows = -(-len(sorted_token_ids) // 256) * 256
         scale = a.new_empty((rows, -(-inter // (8 * _GROUP)) * 8), dtype=_torch_dtype("e8m0"))
-    launch(run, a, out.view(tokens * topk, -1) if quantised else out, a, w1, a1_scale, w1_scale, sorted_token_ids,
-           sorted_expert_ids, _weights(sorted_weights, sorted_token_ids), num_valid_ids, bias, scale, tokens, inter,
-           model, len(sorted_expert_ids), stream=stream)
+    made = out.view(tokens * topk, -1) if quantised else out
+    if split:
+        made = a.new_zeros((tokens, topk, both), dtype=_torch_dtype("f32"))
+    weights = _weights(sorted_weights, sorted_token_ids)
+    launch(run, a, made, a, w1, a1_scale, w1_scale, sorted_token_ids, sorted_expert_ids, weights, num_valid_ids, bias,
+           scale, tokens, inter, model, len(sorted_expert_ids), stream=stream)
+    if gate is not None:
+        launch(slot_gate_launcher(gate), a, made, out, sorted_token_ids, weights, num_valid_ids, tokens,
+               len(sorted_token_ids), stream=stream)
     return (out, scale) if quantised else out
 
 

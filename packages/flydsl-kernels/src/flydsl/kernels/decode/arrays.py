@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 from ..cache.arrays import kind_of
 from ..cache.layout import block_layouts
-from ..host.arrays import contiguous, with_rows
+from ..host.arrays import contiguous, flat_of, with_rows
 from ..host.config import require
 from ..host.dtypes import INDICES, dtype_name
 from ..target import Target
@@ -63,15 +62,14 @@ def cache_scale(where: str, name: str, scale: Any, pages: int, heads: int, page:
     if scale is None:
         return None, ""
     require(where, cache == "fp8", f"{name} is of fp8 caches, and these are {cache}")
-    dtype_name(scale, f"{where}: {name}", ("f32",))
-    shape = tuple(scale.shape)
-    if math.prod(shape) == 1 and heads * page * pages > 1:
-        return contiguous(scale).reshape(1), "tensor"
+    shape, found = tuple(scale.shape), flat_of(scale, f"{where}: {name}", "f32")
+    if len(found) == 1 and heads * page * pages > 1:
+        return found, "tensor"
     if shape == (heads,):
-        return contiguous(scale), "head"
+        return found, "head"
     require(where, shape in ((pages, heads, page), (pages, heads, page, 1)), f"{name} must have one element, {heads} "
             f"(key heads) or the shape {(pages, heads, page)}, got {shape}")
-    return contiguous(scale).reshape(math.prod(shape)), "token"
+    return found, "token"
 
 
 def indices_of(where: str, table: Any, lengths: Any, batch: int) -> tuple[Any, Any]:

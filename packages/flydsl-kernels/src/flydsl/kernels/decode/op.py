@@ -9,7 +9,7 @@ from typing import Any
 
 from ..attention.combine import choose_parts, parts_of
 from ..cache.arrays import as_scale, one_scale, require_native
-from ..host.arrays import contiguous, span, strides_of
+from ..host.arrays import contiguous, flat_of, span, strides_of
 from ..host.config import require
 from ..host.dtypes import dtype_name, float_name
 from ..op import Op, Plan, Result, like, scratch_of
@@ -53,9 +53,7 @@ def _plan_paged(target: Target, q: Any, k_cache: Any, v_cache: Any, table: Any, 
     require(where, left >= -1 and right >= -1, f"a window is of -1 (all) or more tokens, got {(left, right)}")
     require(where, softcap >= 0.0, f"softcap must not be negative, got {softcap}")
     require(where, batch <= MOST_SEQUENCES, f"at most {MOST_SEQUENCES} sequences are supported, got {batch}")
-    if sink is not None:
-        require(where, tuple(sink.shape) == (heads,) and dtype_name(sink, f"{where}: sink", ("f32",)) == "f32",
-                f"sink must be f32 [{heads}], got {sink.dtype} {tuple(sink.shape)}")
+    sink = flat_of(sink, f"{where}: sink", "f32", (heads,))
     scales = [cache_scale(where, name, given, caches.pages, kv_heads, page, caches.kind)
               for name, given in (("k_scale", k_scale), ("v_scale", v_scale))]
     out = dtype_name(q, where) if out_dtype is None else out_dtype

@@ -13,19 +13,13 @@ import flydsl.expr as fx
 from ..parts.epilogue import FAR
 from ..parts.index import cdiv, div, mod
 from ..parts.lane import Lane
-from ..parts.mainloop import Held, KTile, Multiply, Staged
-from ..parts.matrix import MatrixOp
+from ..parts.mainloop import Held, KTile, Staged
 from ..parts.memory import Buffer, lds_read, lds_write
-from ..parts.operand import Fragments
-from ..parts.products import TileProducts, part_rows
 from ..parts.reduce import Lds
-from ..parts.schedule import Tally
 from .config import SCALE_BLOCK
 from .preshuffle_config import PreshuffleConfig
 
-__all__ = ["BlockScaledProducts", "RegisterScales", "SharedScales"]
-
-OPEN_SUMS = 3  # complete partial sums that wait to be added, which a tile leaves to the next
+__all__ = ["RegisterScales", "SharedScales"]
 
 
 class _Scales:
@@ -45,6 +39,7 @@ class SharedScales(_Scales):
     ``[block][column block][row]`` are f32: consecutive rows, whose factors a lane reads at once.
     """
 
+    in_lds = True
     turns = 0
 
     def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any, lane: Lane,
@@ -106,6 +101,8 @@ class RegisterScales(_Scales):
     A lane holds four columns of one row: one scale of A for each.
     """
 
+    in_lds = False
+
     def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any,
                  lane: Lane) -> None:
         super().__init__(scale_a, scale_b, config, m)
@@ -145,93 +142,3 @@ class RegisterScales(_Scales):
         first = block * (self._a_loads + len(strips))
         factors = (values[first + index][inside] * values[first + self._a_loads + j][0] for j in range(len(strips)))
         return [fx.full(1, factor, fx.Float32) for factor in factors]
-
-
-class BlockScaledProducts(TileProducts):
-    """Products whose sums over 128 k are scaled and added in f32.
-
-    A part has the k of a scale: the partial sums of its rows are complete at its end, and are added a few matrix
-    instructions later, when they are there. So the accumulators are (sums, complete partial sums with their factors).
-
-    Args:
-        op, m_tiles, n_tiles: as of :class:`TileProducts`; `blocks` are chunks of a row of a tile of k.
-        a: fragments from LDS, or as `of_b`.
-        of_b: ``of_b(held, ni, block, count)``: the `count` chunks of a block of 128 k.
-        apart: rows of a lane that follow each other.
-        first_block: as of :class:`TileProducts`.
-    """
-
-    def __init__(self, op: MatrixOp, tally: Tally, m_tiles: int, n_tiles: int, blocks: int, a: Any, of_b: Any,
-                 scales: SharedScales | RegisterScales, apart: int = 1, first_block: Any = 0) -> None:
-        self._calls = SCALE_BLOCK * op.element_bytes // (op.block_bytes * op.blocks)  # of the instruction, in a part
-        self._of_b = of_b
-        super().__init__(op, tally, m_tiles, n_tiles, blocks // op.blocks // self._calls, a, of_b,
-                         size=max(part_rows(m_tiles) // self._calls, 1), first_block=first_block)
-        self._apart, self._scales_of = apart, scales
-        self._shared = scales if isinstance(scales, SharedScales) else None
-        count = m_tiles * n_tiles
-        # Where the complete partial sums belong that a tile leaves for the next.
-        self._left_over = list(range(count - min(OPEN_SUMS, count), count))
-
-    def zero(self) -> Any:
-        return [super().zero(), [[self.op.zero(), fx.full(1, 0.0, fx.Float32)] for _ in self._left_over]]
-
-    def blocks(self, call: int, count: int) -> list[Any]:
-        return super().blocks(call, count * self._calls)
-
-    def read(self, stage: Any, part: int, ready: Any = None) -> Any:
-        """(rows of A, factors of the rows that follow by row and strip)."""
-        left, _ = super().read(stage, part)
-        (block, first), factors, apart = self.place(part), [], self._apart
-        if self._shared is not None and first % apart == 0:
-            factors = [self._shared.read(stage, block, first + i) for i in range(0, self.size, apart)]
-            self.tally.add("ds_read", sum(map(len, factors)))
-        return left, factors
-
-    def of(self, t: KTile, stage: Any, held: list[Any], last: bool) -> Multiply:
-        at = list(self._left_over)  # of the sums that wait
-        factors: dict[tuple[int, int], list[Any]] = {}  # by block and row of tiles
-
-        def settle(acc: Any, most: int) -> None:
-            """Add the oldest of the complete partial sums, until at most `most` are left."""
-            total, waiting = acc
-            while len(waiting) > most:
-                place, (value, factor) = at.pop(0), waiting.pop(0)
-                self.tally.add("valu", 2)  # packed
-                total[place] = fx.math.fma(value, fx.full(value.numel, factor[0], fx.Float32), total[place])
-
-        def multiply(given: Any, part: int, fragments: Any) -> Any:
-            acc, (block, first) = [list(given[0]), list(given[1])], self.place(part)
-            left, read = fragments
-            for i, group in enumerate(read):
-                for inside in range(self._apart):
-                    row = first + i * self._apart + inside
-                    factors[block, row] = [v.shuffle(v, [inside]) for v in group]
-            if not isinstance(self.a, Fragments):
-                left = [self.a(held, first + i, block, self.op.blocks * self._calls) for i in range(self.size)]
-            sums = self._partial(left, held, block)
-            for (i, ni), value in zip(self.places, sums, strict=True):
-                settle(acc, OPEN_SUMS)
-                if isinstance(self._scales_of, RegisterScales) and (block, first + i) not in factors:
-                    factors[block, first + i] = self._scales_of.of(held[1], block, first + i)
-                    self.tally.add("valu", len({id(f) for f in factors[block, first + i]}))  # strips may share one
-                of_row = factors[block, first + i]
-                at.append((first + i) * self.n_tiles + ni)
-                acc[1].append([value, of_row[ni * len(of_row) // self.n_tiles]])
-            if part == self.parts - 1:
-                settle(acc, 0 if last else len(self._left_over))
-            return acc
-
-        return multiply
-
-    def _partial(self, left: list[Any], held: list[Any], block: int) -> list[Any]:
-        """The sums over a block of 128 k of the products of a part."""
-        count, sums = self.op.blocks, [self.op.zero() for _ in self.places]
-        right = [self._of_b(held, ni, block, count * self._calls) for ni in range(self.n_tiles)]
-        for c in range(self._calls):
-            part = slice(c * count, (c + 1) * count)
-            rows, columns = ([self.op.operand(chunks[part]) for chunks in side] for side in (left, right))
-            sums = self.op.multiply_all([(rows[i], columns[ni], acc, None)
-                                         for (i, ni), acc in zip(self.places, sums, strict=True)])
-        self.tally.add("mfma", len(self.places) * self._calls * self.op.instructions)
-        return sums

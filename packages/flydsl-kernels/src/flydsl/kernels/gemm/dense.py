@@ -93,6 +93,8 @@ def check_a16w16(a: Any, b: Any, bias: Any, layout: str) -> tuple[int, int, int,
                          f"{first}, {second}")
     if bias is not None and tuple(bias.shape) != (n,):
         raise ValueError(f"{where}: bias must have shape {(n,)}, got {tuple(bias.shape)}")
+    if bias is not None:
+        dtype_name(bias, f"{where}: bias")
     return m, n, k, dtype
 
 

@@ -15,11 +15,10 @@ import flydsl.expr as fx
 
 from ..parts.cshuffle import shuffle_tile
 from ..parts.epilogue import Bias, Epilogue, TilePlace, store_tile
-from ..parts.grid import Slice, add_slice
-from ..parts.index import mod
+from ..parts.grid import Slice, add_slice, add_wave_slices
 from ..parts.lane import Lane, lane_of
 from ..parts.mainloop import MainLoop, Ring, Staged
-from ..parts.memory import float_element, lds_read, lds_write, pointer
+from ..parts.memory import float_element, pointer
 from ..parts.operand import Columns, Rows, Stored
 from ..parts.products import TileProducts
 from ..parts.reduce import Lds
@@ -111,13 +110,14 @@ def dense_loop(tensors: dict[str, Any], m: Any, row: Any, column: Any, stages: l
 @flyc.kernel
 def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C, or with split_k its share of the reduction into the workspace."""
-    op, lane, stages = config.op, lane_of(config.target.wave), config.stages_in(Lds())
+    lane, stages = lane_of(config.target.wave), config.stages_in(Lds())
     (wave_m, _), wave_k = config.wave_of(lane), config.k_wave_of(lane)
     row, column = config.corner(m)
     loop = dense_loop(tensors, m, row, column, stages, lane, config)
-    acc = add_wave_slices(loop.run(), stages[0], config, op, wave_k, lane)
+    acc = loop.run()
     place = config.place(m, row, column, lane)
     if fx.const_expr(config.k_waves > 1):
+        acc = add_wave_slices(acc, stages[0], config, wave_k, lane)
         if wave_k == 0:
             finish(tensors, acc, place, config)
     elif fx.const_expr(config.atomic):
@@ -148,31 +148,6 @@ def finish(tensors: dict[str, Any], acc: list[Any], place: TilePlace, config: De
         store_tile(part, fx.Float32, acc, Epilogue(), place)
         return
     store_tile(tensors["c"], config.out, acc, epilogue_of(tensors, place.m, config), place)
-
-
-@flyc.jit
-def add_wave_slices(acc, lds, config, op, wave_k, lane):
-    """Sum the accumulators of the waves that share a tile's k, into those of the first."""
-    if fx.const_expr(config.k_waves == 1):
-        return acc
-    waves = config.m_waves * config.n_waves
-    size = len(acc) * op.acc_len * config.target.wave
-    sums = fx.recast_iter(acc[0].dtype, lds)
-    position = mod(lane.wave, waves) * size + lane.lane * op.acc_len
-    fx.barrier()
-    if wave_k > 0:
-        start = (wave_k - 1) * (waves * size) + position
-        for i in fx.range_constexpr(len(acc)):
-            lds_write(sums, start + i * (config.target.wave * op.acc_len), acc[i])
-    fx.barrier()
-    out = []
-    for i in fx.range_constexpr(len(acc)):
-        value = acc[i]
-        for slice_ in fx.range_constexpr(config.k_waves - 1):
-            at = position + (slice_ * waves * size + i * config.target.wave * op.acc_len)
-            value = value + lds_read(sums, at, op.acc_len)
-        out.append(value)
-    return out
 
 
 REDUCE_THREADS = 256

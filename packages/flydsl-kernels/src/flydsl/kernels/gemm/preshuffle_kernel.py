@@ -22,10 +22,10 @@ from ..parts.mainloop import Held, MainLoop, Ring, Staged
 from ..parts.memory import WORDS
 from ..parts.operand import Advance, Rows, Shuffled
 from ..parts.packed import int4_chunk
-from ..parts.products import TileProducts
+from ..parts.products import BlockScaledProducts, TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
-from .block_scales import BlockScaledProducts, RegisterScales, SharedScales
+from .block_scales import RegisterScales, SharedScales
 from .config import run
 from .epilogue import gemm_epilogue
 from .preshuffle_config import INT4_FACTOR, PreshuffleConfig

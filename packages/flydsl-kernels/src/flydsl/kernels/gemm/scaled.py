@@ -104,6 +104,10 @@ def _rows(where: str, a: torch.Tensor, k: int) -> torch.Tensor:
     return a.reshape(-1, k).contiguous()
 
 
+def _require_matrix(where: str, b: torch.Tensor) -> None:
+    require(where, b.dim() == 2, f"the weight must be a matrix (N, K), got shape {tuple(b.shape)}")
+
+
 def _out_name(where: str, dtype: torch.dtype) -> str:
     if dtype not in OUT:
         raise TypeError(f"{where}: out_dtype must be bfloat16 or float16, got {dtype}")
@@ -141,13 +145,15 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     if dtype == "fp8":
         _require_fp8(where, target, a)
     out_name = _out_name(where, out_dtype)
+    _require_matrix(where, b)
     n, k = b.shape[0], b.shape[1] * (2 if int4 else 1)
     rows = _rows(where, a, k)
     m, scaled = rows.shape[0], a.element_size() == 1
     scale_a, scale_b = (_scale(where, name, scale, size) if scaled else None
                         for name, scale, size in (("scale_a", scale_a, m), ("scale_b", scale_b, n)))
-    require(where, bias is None or tuple(bias.shape) == (n,),
-            f"bias must have shape {(n,)}, got {tuple(bias.shape) if bias is not None else None}")
+    if bias is not None:
+        dtype_name(bias, f"{where}: bias")
+        require(where, tuple(bias.shape) == (n,), f"bias must have shape {(n,)}, got {tuple(bias.shape)}")
     epilogue = "bias" if bias is not None and activation == "none" else activation
     if activation != "none":
         epilogue = f"bias_{activation}"
@@ -169,6 +175,7 @@ def plan_blockscale(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     where, b = "blockscale_gemm", told(b, layout)
     check_layout(b, B_16X16, where)
     _require_fp8(where, target, a, b)
+    _require_matrix(where, b)
     n, k = b.shape
     rows = _rows(where, a, k)
     m = rows.shape[0]
@@ -243,7 +250,9 @@ def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
     require(where, dtypes in tables, f"a_dtype and b_dtype must be {', '.join(map(' and '.join, tables))} on "
             f"{target.arch}, got {' and '.join(dtypes)}")
     out_name = _out_name(where, out_dtype)
+    _require_matrix(where, b)
     n, k = b.shape[0], b.shape[1] * STORED[b_dtype]
+    require(where, a.dim() >= 1 and k > 0, f"a must be (..., K) with a positive K, got {tuple(a.shape)}")
     rows = a.reshape(-1, a.shape[-1]).contiguous()
     m = rows.shape[0]
     shapes = ((a.shape[-1] * STORED[a_dtype], k), (tuple(scale_b.shape), (n, k // MX_GROUP)),

@@ -16,8 +16,8 @@ from .dtypes import dtype_name
 
 __all__ = [
     "address", "allocate", "array_dtype", "as_numpy", "as_rows", "as_torch", "autocast", "contiguous", "copy_into",
-    "device_type", "is_recorded", "is_torch", "launch", "on_stream", "padded", "permuted", "require_lasting",
-    "span", "statistic", "stream_of", "strides_of", "transposed", "vector", "vector_width", "with_rows",
+    "device_type", "flat_of", "is_recorded", "is_torch", "launch", "on_stream", "padded", "permuted", "require_lasting",
+    "span", "stream_of", "strides_of", "transposed", "vector", "vector_width", "with_rows",
 ]
 
 ACCESS_BYTES = 16  # of a lane at most
@@ -220,11 +220,21 @@ def vector(array: Any, n: int, dtype: str, where: str) -> tuple[Any, str]:
     return contiguous(array), name
 
 
-def statistic(array: Any, shape: tuple[int, ...], where: str) -> Any:
-    """A contiguous f32 vector of one value a row. ValueError if shape or dtype differ."""
-    if tuple(array.shape) != shape or dtype_name(array, where, tuple(_NUMPY_NAMES) + ("bf16",)) != "f32":
-        raise ValueError(f"{where} must be f32 of shape {shape}, got {array.dtype} {tuple(array.shape)}")
-    return contiguous(array).reshape(math.prod(shape))
+def flat_of(array: Any, where: str, dtype: str, *shapes: tuple[int, ...]) -> Any:
+    """A contiguous vector of the elements of an array of a dtype and one of some shapes (any, if none is given); None
+    stays.
+
+    Raises:
+        TypeError: another dtype.
+        ValueError: another shape.
+    """
+    if array is None:
+        return None
+    dtype_name(array, where, (dtype,))
+    if shapes and tuple(array.shape) not in shapes:
+        raise ValueError(f"{where} must be {dtype} of shape {' or '.join(map(str, dict.fromkeys(shapes)))}, got "
+                         f"{tuple(array.shape)}")
+    return contiguous(array).reshape(math.prod(array.shape))
 
 
 _STREAM: ContextVar[Any] = ContextVar("_STREAM", default=None)

@@ -11,12 +11,21 @@ import flydsl.expr as fx
 
 from .dtypes import require_element
 
-__all__ = ["Extent", "require_dense", "require_held", "require_operands", "rows_extent", "strided_extent"]
+__all__ = ["Extent", "require_dense", "require_held", "require_operands", "rows_extent", "steps_of", "strided_extent"]
 
 
 def _number(value: Any) -> Any:
     """A leaf of a layout as an int if it is static, else as Int64."""
     return value.get_static_leaf_int if value.is_static else fx.Int64(fx.get_scalar(value))
+
+
+def steps_of(tensor: Any, rank: int) -> list[Any] | None:
+    """The elements between neighbours along the dimensions of a tensor of a rank; None of what is no such tensor, or
+    has a layout that its caller made."""
+    if not isinstance(tensor, fx.Tensor) or fx.get_layout(tensor).rank != rank:
+        return None
+    stride = fx.get_layout(tensor).stride
+    return [_number(stride[dim]) for dim in range(rank)] if all(stride[d].is_leaf for d in range(rank)) else None
 
 
 def require_dense(tensors: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..host.arrays import as_rows, contiguous, statistic
+from ..host.arrays import as_rows, contiguous, flat_of
 from ..host.config import require
 from ..host.dtypes import INDICES, dtype_name
 from ..host.models import Model
@@ -43,7 +43,7 @@ def _plan_bwd(target: Target, dloss: Any, logits: Any, targets: Any, top: Any, l
     dtype, rows, given = _operands(where, logits, targets)
     m, n = rows.shape
     given_rows = (("top", top), ("log_total", log_total), ("dloss", dloss))
-    scalars = [statistic(a, tuple(targets.shape), f"{where}: {k}") for k, a in given_rows]
+    scalars = [flat_of(a, f"{where}: {k}", "f32", tuple(targets.shape)) for k, a in given_rows]
     if not m:
         return None
     return Plan(lambda: build_cross_entropy_bwd_module(n, dtype, target=target),

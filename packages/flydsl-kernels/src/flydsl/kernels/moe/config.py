@@ -297,6 +297,18 @@ class GroupedConfig(KernelConfig):
         return 2 if self.gated else 1
 
     @property
+    def strips_of_row(self) -> int:
+        """Accumulators of a row tile."""
+        return self.n_repeat * self.streams
+
+    @property
+    def finished_together(self) -> int:
+        """Row tiles whose results are stored together, so that a lane has 16 bytes of microscaled ones; not of few
+        rows, which go to as many waves."""
+        pairs = self.out == "fp8" and self.op.acc_len == 4 and self.m_repeat % 2 == 0
+        return 2 if pairs and self.k_waves == 1 else 1
+
+    @property
     def n_repeat(self) -> int:
         """16-column strips of a wave."""
         return self.block_n // (16 * self.n_waves)

@@ -12,7 +12,7 @@ import flydsl.expr as fx
 
 from ..host.arrays import allocate, contiguous
 from ..host.config import require
-from ..host.dtypes import dtype_name
+from ..host.dtypes import FLOATS, dtype_name
 from ..host.weights import in_order
 from ..op import Plan
 from ..parts.index import align_up, cdiv
@@ -29,7 +29,7 @@ from .sorting import SortConfig, capacity, launch_sort, most_blocks, shares, sor
 from .tuned import Tiles, expert_tiles, is_fused
 from .weights import of_rows, ordered, scales_of, weight_dtype
 
-__all__ = ["Experts", "experts_config", "experts_launcher", "plan_experts", "scratch", "scratch_bytes"]
+__all__ = ["Experts", "expert_sizes", "experts_config", "experts_launcher", "plan_experts", "scratch", "scratch_bytes"]
 
 BYTES = {"i32": 4, "f32": 4, "f16": 2, "bf16": 2, "fp8": 1, "i8": 1, "u8": 1}
 
@@ -159,7 +159,7 @@ def experts_launcher(config: Experts) -> Any:
     return moe
 
 
-def _sizes(x: Any, w1: Any, w2: Any, b1: Any, b2: Any, packed: bool, where: str) -> tuple[int, int, int]:
+def expert_sizes(x: Any, w1: Any, w2: Any, b1: Any, b2: Any, packed: bool, where: str) -> tuple[int, int, int]:
     """(experts, model, inter). ValueError if the operands do not fit each other."""
     require(where, len(x.shape) == 2 and len(w1.shape) == 3 and len(w2.shape) == 3,
             f"x must be (tokens, model), w1 (experts, 2 inter, model) and w2 (experts, model, inter), got "
@@ -170,8 +170,10 @@ def _sizes(x: Any, w1: Any, w2: Any, b1: Any, b2: Any, packed: bool, where: str)
             f"w1 must be (experts, 2 inter, {x.shape[1] // each}) and w2 (experts, {x.shape[1]}, "
             f"{'inter / 2' if packed else 'inter'}), got {tuple(w1.shape)} and {tuple(w2.shape)}")
     for name, bias, size in (("b1", b1, two), ("b2", b2, model)):
-        require(where, bias is None or tuple(bias.shape) == (experts, size),
-                f"{name} must be ({experts}, {size}), got {None if bias is None else tuple(bias.shape)}")
+        if bias is not None:
+            dtype_name(bias, f"{where}: {name}", (*FLOATS, "float64"))
+            require(where, tuple(bias.shape) == (experts, size),
+                    f"{name} must be ({experts}, {size}), got {tuple(bias.shape)}")
     return experts, model, inter
 
 
@@ -196,7 +198,7 @@ def plan_experts(target: Target, x: Any, w1: Any, w2: Any, weights: Any, ids: An
     devices = {str(t.device) for t in (x, w1, w2, weights, ids, w1_scale, w2_scale, b1, b2, expert_mask)
                if t is not None}
     require(where, len(devices) == 1, f"operands must be on one device, got {', '.join(sorted(devices))}")
-    local, model, inter = _sizes(x, w1, w2, b1, b2, FORMATS[name].b is not None, where)
+    local, model, inter = expert_sizes(x, w1, w2, b1, b2, FORMATS[name].b is not None, where)
     tokens, topk = routing(ids, weights, where)
     require(where, tokens == x.shape[0], f"x has {x.shape[0]} rows, and ids are of {tokens} tokens")
     experts = local if expert_mask is None else expert_mask.shape[0]

@@ -75,14 +75,9 @@ def _quantised(values: list[Any], config: GroupedConfig) -> tuple[list[Any], Any
     return pack_micro(flat, config.out, exponent, factor, config.target.converts_fp4), exponent
 
 
-def _micro_tiles(config: GroupedConfig) -> int:
-    """Row tiles whose microscaled results are stored together, so that a lane has 16 bytes; 1 where it has fewer."""
-    return 2 if config.out == "fp8" and config.op.acc_len == 4 and config.m_repeat % 2 == 0 else 1
-
-
 @flyc.jit
 def _store_micro(tensors, config, rows, intos, column, values, lane):
-    """Store 32 consecutive columns of a row of each of :func:`_micro_tiles`, as fp4 or fp8 with their scales. Those of
+    """Store 32 consecutive columns of each of some rows, as fp4 or fp8 with their scales. Those of
     sorted rows are stored of padding too, where a word has others."""
     found = [_quantised(pair, config) for pair in values]
     words, groups = [word for packed, _ in found for word in packed], config.wave // 16
@@ -161,39 +156,51 @@ class TileColumns:
 
 
 @flyc.jit
-def finish(rows, columns, acc):
-    """Scales, bias, activation and routing weight of the accumulators, and the store."""
-    tensors, config, lane = rows.tensors, rows.config, rows.lane
-    across, starts = config.n_repeat * config.streams, columns.starts
-    divisor = INT4_FACTOR if config.format.b == "i4" else 1
-    biases, factors = columns.biases, columns.factors
-    together = _micro_tiles(config)
-    for first in fx.range_constexpr(0, config.m_repeat if config.micro_out else 0, together):
-        # Of padding too: its scales share words with others.
-        found = [rows.finished(mi) for mi in range(first, first + together)]
-        values = [_values(acc[mi * across : (mi + 1) * across], config, weight, None, biases, None)
-                  for mi, (_, (weight, _)) in enumerate(found, first)]
-        names = [_into(row, config) for row, _ in found]
-        for ni in fx.range_constexpr(0, config.n_repeat, 2):
-            if starts[ni] < config.n:
-                _store_micro(tensors, config, [row for row, _ in found], names, starts[ni],
-                             [of_tile[ni : ni + 2] for of_tile in values], lane)
-    for mi in fx.range_constexpr(0 if config.micro_out else config.m_repeat):
-        part = acc[mi * across : (mi + 1) * across]
-        row, (weight, of_row) = rows.finished(mi)
-        into = _into(row, config)
-        base = _out(tensors, into, config.element, config)
-        if fx.const_expr(divisor > 1 and of_row is not None):
-            of_row = of_row / divisor
-        if row.exists:
-            values = _values(part, config, weight, of_row, biases, factors)
-            if fx.const_expr(_pairs(config)):
-                for ni in fx.range_constexpr(0, config.n_repeat, 2):
-                    _store_pair(base, starts[ni : ni + 2], values[ni : ni + 2], config, lane)
-            else:
-                for ni in fx.range_constexpr(config.n_repeat):
-                    if columns.columns[ni] < config.n:
-                        _store(base, into, columns.columns[ni], values[ni], config)
+def _finish_micro(rows, columns, acc, tiles):
+    """The microscaled results of row tiles, of padding too: its scales share words with others."""
+    tensors, config, across = rows.tensors, rows.config, rows.config.strips_of_row
+    found = [rows.finished(mi) for mi in tiles]
+    values = [_values(acc[mi * across : (mi + 1) * across], config, weight, None, columns.biases, None)
+              for mi, (_, (weight, _)) in zip(tiles, found, strict=True)]
+    names = [_into(row, config) for row, _ in found]
+    for ni in fx.range_constexpr(0, config.n_repeat, 2):
+        if columns.starts[ni] < config.n:
+            _store_micro(tensors, config, [row for row, _ in found], names, columns.starts[ni],
+                         [of_tile[ni : ni + 2] for of_tile in values], rows.lane)
+
+
+@flyc.jit
+def _finish_row(rows, columns, acc, mi):
+    """The results of a row tile."""
+    config, across = rows.config, rows.config.strips_of_row
+    row, (weight, of_row) = rows.finished(mi)
+    into = _into(row, config)
+    base = _out(rows.tensors, into, config.element, config)
+    if fx.const_expr(config.format.b == "i4" and of_row is not None):
+        of_row = of_row / INT4_FACTOR
+    if row.exists:
+        values = _values(acc[mi * across : (mi + 1) * across], config, weight, of_row, columns.biases, columns.factors)
+        if fx.const_expr(_pairs(config)):
+            for ni in fx.range_constexpr(0, config.n_repeat, 2):
+                _store_pair(base, columns.starts[ni : ni + 2], values[ni : ni + 2], config, rows.lane)
+        else:
+            for ni in fx.range_constexpr(config.n_repeat):
+                if columns.columns[ni] < config.n:
+                    _store(base, into, columns.columns[ni], values[ni], config)
+
+
+@flyc.jit
+def finish(rows, columns, acc, share):
+    """Scales, bias, activation and routing weight of the accumulators, and the store: by the wave that has summed them,
+    where waves share k."""
+    config, step = rows.config, rows.config.finished_together
+    if fx.const_expr(config.micro_out):
+        for first in fx.range_constexpr(0, config.m_repeat, step):
+            if share == first // step % config.k_waves:
+                _finish_micro(rows, columns, acc, range(first, first + step))
+    elif share == 0:
+        for mi in fx.range_constexpr(config.m_repeat):
+            _finish_row(rows, columns, acc, mi)
 
 
 def _into(row: Any, config: GroupedConfig) -> Any:

@@ -14,15 +14,17 @@ import flydsl.expr as fx
 
 from ..gemm.op import GEMM
 from ..host.arrays import allocate
+from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..host.weights import in_order
 from ..op import Plan
 from ..target import Target
 from .activation import activation_gradient, halves, joined
 from .config import GroupedConfig, grouped_config
+from .experts import expert_sizes
 from .grouped import launch_grouped
 from .reduction import ReduceConfig, reduce_launcher
-from .sort_op import MOE_SORT
+from .sort_op import MOE_SORT, expert_marks, routing
 from .sorting import most_blocks
 from .tuned import pick_block, tile_columns
 from .weights import of_rows, ordered
@@ -48,23 +50,30 @@ def _turned(weight: Any) -> Any:
 
 def plan_gradient(target: Target, dy: Any, x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str,
                   limit: float | None, b1: Any, b2: Any, expert_mask: Any, interleaved: bool) -> Plan | None:
-    """What is launched for the gradients of x, w1, w2, weights, b1 and b2; the forward's checks have been made."""
+    """What is launched for the gradients of x, w1, w2, weights, b1 and b2. Errors as of the forward."""
     import torch
 
-    (tokens, topk), (local, two, model) = ids.shape, w1.shape
-    inter, dtype = two // 2, {torch.float16: "f16", torch.bfloat16: "bf16"}[x.dtype]
-    if dtype_name(dy, "moe_bwd: dy", ("f16", "bf16", "f32")) and not tokens:
+    where = "moe_bwd"
+    dtype = dtype_name(x, where, ("f16", "bf16"))
+    require(where, w1.dtype == x.dtype == w2.dtype, f"w1 and w2 must be {x.dtype} as x, got {w1.dtype} and {w2.dtype}")
+    local, model, inter = expert_sizes(x, w1, w2, b1, b2, False, where)
+    (tokens, topk), two = routing(ids, weights, where), 2 * inter
+    dtype_name(dy, f"{where}: dy")
+    require(where, tuple(dy.shape) == tuple(x.shape) and tokens == len(x),
+            f"dy must be {tuple(x.shape)} as x, and ids of its tokens, got {tuple(dy.shape)} and {tuple(ids.shape)}")
+    if not tokens:
         return None
     dy, x, weights, ids = dy.to(x.dtype).contiguous(), x.contiguous(), weights.contiguous(), ids.contiguous()
     b1, b2 = (None if b is None else b.contiguous() for b in (b1, b2))
     experts = local if expert_mask is None else expert_mask.shape[0]
+    expert_mask = expert_marks(expert_mask, experts, where)
     block = pick_block(tokens * topk, experts)
 
     def run(*results: Any, stream: Any = None) -> None:
         rows, _, numbers, valid = MOE_SORT.run(ids, weights, experts, block, expert_mask, stream=stream)
 
         def product(data: Any, weight: Any, n: int, source: str, out: str, bias: Any = None) -> Any:
-            config = grouped_config("moe_bwd", target, n=n, k=data.shape[1], dtype=dtype, out=out, block_m=block,
+            config = grouped_config(where, target, n=n, k=data.shape[1], dtype=dtype, out=out, block_m=block,
                                     topk=topk,
                                     block_n=tile_columns(target, block, False), source=source, into="slot",
                                     bias=bias is not None)

@@ -15,17 +15,15 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..gemm.block_scales import BlockScaledProducts
-from ..gemm.dense_kernel import add_wave_slices
 from ..host.dense import require_dense, require_operands
-from ..parts.grid import block_of
+from ..parts.grid import add_wave_slices, block_of
 from ..parts.index import div, mod
 from ..parts.indices import uniform
 from ..parts.lane import lane_of
 from ..parts.mainloop import MainLoop, Staged
 from ..parts.memory import WORDS, pointer
 from ..parts.operand import Rows, WideRows
-from ..parts.products import TileProducts
+from ..parts.products import BlockScaledProducts, TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
 from .config import FEW, GroupedConfig
@@ -109,13 +107,11 @@ def compute_tile(tensors, tokens, sorted_rows, row, expert, column, config, memo
         acc = loop.run()
         acc = acc[0] if fx.const_expr(config.format.scales == "blocks") else acc
         columns = columns or TileColumns(tensors, expert, column, lane, config)
-        if fx.const_expr(config.k_waves == 1):
-            finish(rows, columns, acc)
-        else:
-            share = wave_k(lane.wave, config)
-            acc = add_wave_slices(acc, stages[0], config, config.op, share, lane)
-            if share == 0:
-                finish(rows, columns, acc)
+        share = wave_k(lane.wave, config)
+        if fx.const_expr(config.k_waves > 1):
+            across = config.finished_together * config.strips_of_row if config.micro_out else None
+            acc = add_wave_slices(acc, stages[0], config, share, lane, across)
+        finish(rows, columns, acc, share)
 
 
 def _remapped(rows: Any, config: GroupedConfig) -> tuple[Any, Any]:

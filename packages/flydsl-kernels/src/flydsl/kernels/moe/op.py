@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ..host.arrays import as_rows, contiguous, statistic
+from ..host.arrays import as_rows, flat_of
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..host.models import Model
@@ -32,7 +32,7 @@ def _plan(where: str, target: Target, logits: Any, topk: int, bias: Any, absent:
             f"the logits must be (tokens, experts), got shape {tuple(logits.shape)}")
     rows, (tokens, experts) = as_rows(logits, where), logits.shape
     config = route_config(where, target, experts, topk, dtype, bias=bias is not None, **options)
-    addend = None if bias is None else statistic(contiguous(bias), (experts,), f"{where}: bias")
+    addend = flat_of(bias, f"{where}: bias", "f32", (experts,))
     return Plan(lambda: route_launcher(config), lambda *out: (rows, addend, *out, *absent, tokens)) if tokens else None
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..gemm.block_scales import RegisterScales
 from ..parts.epilogue import FAR
 from ..parts.index import align_up, div, mod
 from ..parts.lane import Lane
@@ -32,14 +31,15 @@ def _share(t: KTile, lane: Lane, config: GroupedConfig) -> KTile:
     return KTile(t.turn * config.k_waves + wave_k(lane.wave, config), t.further * config.k_waves)
 
 
-class BlockScales(RegisterScales):
+class BlockScales:
     """Scales of 128 k: one of a row of x for each row tile of a lane, one of 128 rows of w for each strip (one for all
     strips of gate, or of up, where they surely share it).
 
     The lanes of a load are in as many rows of memory. So those of several tiles are loaded together, where they follow
     each other, and take turns in being the first.
-
     """
+
+    in_lds = False
 
     def __init__(self, rows: TileRows, expert: Any, column: Any) -> None:
         tensors, lane, config = rows.tensors, rows.lane, rows.config

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..host.arrays import allocate, contiguous
+from ..host.arrays import allocate, contiguous, flat_of
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..op import Op, Plan, Result
@@ -28,12 +28,7 @@ def routing(ids: Any, weights: Any, where: str) -> tuple[int, int]:
 
 def expert_marks(mask: Any, experts: int, where: str) -> Any:
     """A contiguous mask of local experts, or None."""
-    if mask is None:
-        return None
-    dtype_name(mask, f"{where}: expert_mask", ("i32",))
-    require(where, tuple(mask.shape) == (experts,), f"expert_mask must be i32 of shape ({experts},), got shape "
-            f"{tuple(mask.shape)}")
-    return contiguous(mask)
+    return flat_of(mask, f"{where}: expert_mask", "i32", (experts,))
 
 
 def _plan_sort(target: Target, ids: Any, weights: Any, num_experts: int, block: int, expert_mask: Any) -> Plan | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from ..host.arrays import allocate, as_rows, copy_into, is_torch, statistic, vector
+from ..host.arrays import allocate, as_rows, copy_into, flat_of, is_torch, vector
 from ..host.dtypes import dtype_name, float_dtype
 from ..host.models import Model
 from ..op import Form, Gradient, Op, Plan, hidden_rows, like
@@ -133,7 +133,7 @@ def _plan_rmsnorm_bwd(where: str, target: Target, x: Any, weight: Any, dout: Any
     fused = dres is not None
     dtype, m, n, mats = _rows(where, x, dout, *((dres,) if fused else ()))
     (weight,), kind = _vectors(where, n, dtype, weight)
-    rstd = statistic(rstd, tuple(x.shape[:-1]), f"{where}: rstd")
+    rstd = flat_of(rstd, f"{where}: rstd", "f32", tuple(x.shape[:-1]))
     if 0 in x.shape:
         return None
     operands = (mats[0], weight, mats[1], *mats[2:], rstd)
@@ -154,7 +154,7 @@ def _plan_layernorm_bwd(target: Target, x: Any, weight: Any, dout: Any, mean: An
     where = "layernorm_bwd"
     dtype, m, n, (rows, dy) = _rows(where, x, dout)
     (weight,), kind = _vectors(where, n, dtype, weight)
-    stats = [statistic(a, tuple(x.shape[:-1]), f"{where}: {k}") for k, a in (("mean", mean), ("rstd", rstd))]
+    stats = [flat_of(a, f"{where}: {k}", "f32", tuple(x.shape[:-1])) for k, a in (("mean", mean), ("rstd", rstd))]
     if 0 in x.shape:
         return None
     sums = _sums(target, x, n, kind, 2)

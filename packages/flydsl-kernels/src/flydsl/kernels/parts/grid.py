@@ -1,6 +1,7 @@
-"""Which tile of C a workgroup computes, and workgroups that share one.
+"""Which tile of C a workgroup computes, and workgroups or waves that share one.
 
-Split reductions add to C in place: the first slice initialises its tile and signals, all slices then add.
+Waves that share a tile's k add their sums in LDS. Split reductions of workgroups add to C in place: the first slice
+initialises its tile and signals, all slices then add.
 
 A semaphore counts the slices that are done with a tile; the last one clears semaphore and signal for the next launch.
 Sums are rounded to C's type once a slice and arrive in any order, so results may differ between launches in the last
@@ -17,9 +18,10 @@ import flydsl.expr as fx
 
 from .cshuffle import ShufflePlan, shuffle_tile
 from .epilogue import Bias, Epilogue, TilePlace
-from .memory import Buffer
+from .index import mod
+from .memory import Buffer, lds_read, lds_write
 
-__all__ = ["Slice", "add_slice", "block_of"]
+__all__ = ["Slice", "add_slice", "add_wave_slices", "block_of"]
 
 AGENT = "agent"
 COHERENT = 17  # sc0 and sc1: write through to memory
@@ -125,3 +127,35 @@ def add_slice(c, acc, place: TilePlace, part: Slice, lds):
         if done == part.count - 1:
             for flag in (part.semaphore, part.signal):
                 _set(flag, 0)
+
+
+@flyc.jit
+def add_wave_slices(acc, lds, config, wave_k, lane, across=None):
+    """Sum the accumulators of the waves that share a tile's k. Of the others the result is nothing of use.
+
+    Args:
+        acc: vectors of the wave's tiles.
+        lds: of ``k_waves - 1`` times all of them.
+        config: has k_waves, m_waves, n_waves and the target.
+        wave_k: which share of k this wave has.
+        across: tiles of a row, of which each following one is summed by the next wave; None: the first sums all.
+    """
+    waves, others, unit = config.m_waves * config.n_waves, config.k_waves - 1, config.target.wave * acc[0].numel
+    sums, size = fx.recast_iter(acc[0].dtype, lds), len(acc) * unit
+    position = mod(lane.wave, waves) * size + lane.lane * acc[0].numel
+    across = across or len(acc)
+    fx.barrier()
+    for summing in fx.range_constexpr(min(config.k_waves, len(acc) // across)):
+        if wave_k != summing:
+            start = mod(wave_k - summing + others, config.k_waves) * (waves * size) + position
+            for i in fx.range_constexpr(len(acc)):
+                if fx.const_expr(i // across % config.k_waves == summing):
+                    lds_write(sums, start + i * unit, acc[i])
+    fx.barrier()
+    out = []
+    for i in fx.range_constexpr(len(acc)):
+        value = acc[i]
+        for other in fx.range_constexpr(others):
+            value = value + lds_read(sums, position + (other * waves * size + i * unit), value.numel)
+        out.append(value)
+    return out

@@ -1,9 +1,10 @@
-"""The products of a wave in one tile: fragments of A and B from LDS, by parts, or from registers."""
+"""The products of a wave in one tile: fragments of A and B from LDS, by parts, or from registers. With f32 scales of
+128 k they are scaled behind the matrix instruction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import flydsl.expr as fx
 
@@ -12,7 +13,10 @@ from .matrix import MatrixOp
 from .operand import Fragments
 from .schedule import Tally, hot_loop_schedule
 
-__all__ = ["TileProducts", "part_rows"]
+__all__ = ["BLOCK_K", "BlockFactors", "BlockScaledProducts", "TileProducts", "part_rows"]
+
+BLOCK_K = 128  # of an f32 scale
+OPEN_SUMS = 3  # complete partial sums that wait to be added, which a tile leaves to the next
 
 Source = Fragments | Callable[..., list[Any]]
 
@@ -131,3 +135,109 @@ class TileProducts:
             return out
 
         return multiply
+
+
+class BlockFactors(Protocol):
+    """What sums over 128 k are multiplied by: of a row of tiles, one for each strip of columns, or fewer that strips
+    share.
+
+    Attributes:
+        in_lds: they are read from there, by `read`; otherwise they are made of what is held, by `of`.
+    """
+
+    in_lds: bool
+
+    def read(self, stage: Any, block: int, row: int) -> list[Any]:
+        """Those of consecutive rows from a stage of LDS, vectors."""
+
+    def of(self, held: Any, block: int, row: int) -> list[Any]:
+        """Those of a row, of what is held."""
+
+
+class BlockScaledProducts(TileProducts):
+    """Products whose sums over 128 k are scaled and added in f32.
+
+    A part has the k of a scale: the partial sums of its rows are complete at its end, and are added a few matrix
+    instructions later, when they are there. So the accumulators are (sums, complete partial sums with their factors).
+
+    Args:
+        op, m_tiles, n_tiles: as of :class:`TileProducts`; `blocks` are chunks of a row of a tile of k.
+        a: fragments from LDS, or as `of_b`.
+        of_b: ``of_b(held, ni, block, count)``: the `count` chunks of a block of 128 k.
+        apart: rows of a lane that follow each other.
+        first_block: as of :class:`TileProducts`.
+    """
+
+    def __init__(self, op: MatrixOp, tally: Tally, m_tiles: int, n_tiles: int, blocks: int, a: Any, of_b: Any,
+                 scales: BlockFactors, apart: int = 1, first_block: Any = 0) -> None:
+        self._calls = BLOCK_K * op.element_bytes // (op.block_bytes * op.blocks)  # of the instruction, in a part
+        self._of_b = of_b
+        super().__init__(op, tally, m_tiles, n_tiles, blocks // op.blocks // self._calls, a, of_b,
+                         size=max(part_rows(m_tiles) // self._calls, 1), first_block=first_block)
+        self._apart, self._factors = apart, scales
+        count = m_tiles * n_tiles
+        # Where the complete partial sums belong that a tile leaves for the next.
+        self._left_over = list(range(count - min(OPEN_SUMS, count), count))
+
+    def zero(self) -> Any:
+        return [super().zero(), [[self.op.zero(), fx.full(1, 0.0, fx.Float32)] for _ in self._left_over]]
+
+    def blocks(self, call: int, count: int) -> list[Any]:
+        return super().blocks(call, count * self._calls)
+
+    def read(self, stage: Any, part: int, ready: Any = None) -> Any:
+        """(rows of A, factors of the rows that follow by row and strip)."""
+        left, _ = super().read(stage, part)
+        (block, first), factors, apart = self.place(part), [], self._apart
+        if self._factors.in_lds and first % apart == 0:
+            factors = [self._factors.read(stage, block, first + i) for i in range(0, self.size, apart)]
+            self.tally.add("ds_read", sum(map(len, factors)))
+        return left, factors
+
+    def of(self, t: KTile, stage: Any, held: list[Any], last: bool) -> Multiply:
+        at = list(self._left_over)  # of the sums that wait
+        factors: dict[tuple[int, int], list[Any]] = {}  # by block and row of tiles
+
+        def settle(acc: Any, most: int) -> None:
+            """Add the oldest of the complete partial sums, until at most `most` are left."""
+            total, waiting = acc
+            while len(waiting) > most:
+                place, (value, factor) = at.pop(0), waiting.pop(0)
+                self.tally.add("valu", 2)  # packed
+                total[place] = fx.math.fma(value, fx.full(value.numel, factor[0], fx.Float32), total[place])
+
+        def multiply(given: Any, part: int, fragments: Any) -> Any:
+            acc, (block, first) = [list(given[0]), list(given[1])], self.place(part)
+            left, read = fragments
+            for i, group in enumerate(read):
+                for inside in range(self._apart):
+                    row = first + i * self._apart + inside
+                    factors[block, row] = [v.shuffle(v, [inside]) for v in group]
+            if not isinstance(self.a, Fragments):
+                left = [self.a(held, first + i, block, self.op.blocks * self._calls) for i in range(self.size)]
+            sums = self._partial(left, held, block)
+            for (i, ni), value in zip(self.places, sums, strict=True):
+                settle(acc, OPEN_SUMS)
+                if (block, first + i) not in factors:
+                    factors[block, first + i] = self._factors.of(held[1], block, first + i)
+                    self.tally.add("valu", len({id(f) for f in factors[block, first + i]}))  # strips may share one
+                of_row = factors[block, first + i]
+                at.append((first + i) * self.n_tiles + ni)
+                acc[1].append([value, of_row[ni * len(of_row) // self.n_tiles]])
+            if part == self.parts - 1:
+                settle(acc, 0 if last else len(self._left_over))
+            return acc
+
+        return multiply
+
+    def _partial(self, left: list[Any], held: list[Any], block: int) -> list[Any]:
+        """The sums over a block of 128 k of the products of a part."""
+        count, sums = self.op.blocks, [self.op.zero() for _ in self.places]
+        right = [self._of_b(held, ni, block, count * self._calls) for ni in range(self.n_tiles)]
+        for c in range(self._calls):
+            part = slice(c * count, (c + 1) * count)
+            rows, columns = ([self.op.operand(chunks[part]) for chunks in side] for side in (left, right))
+            sums = self.op.multiply_all([(rows[i], columns[ni], acc, None)
+                                         for (i, ni), acc in zip(self.places, sums, strict=True)])
+        self.tally.add("mfma", len(self.places) * self._calls * self.op.instructions)
+        return sums

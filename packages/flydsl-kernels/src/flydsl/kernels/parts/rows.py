@@ -148,15 +148,16 @@ class Rows:
 
     Args:
         start, count: first element and number of elements that the workgroup may access; by default its rows.
+        columns: of the matrix, if these are not all of the rows of `place`.
     """
 
     def __init__(self, data: Any, element: Any, place: Place, cache: int = 0, start: Any = None,
-                 count: Any = None) -> None:
+                 count: Any = None, columns: int = 0) -> None:
         plan = place.plan
         self._place, self._cache = place, cache
         if start is None:
             start, count = fx.Int64(place.first) * plan.n, place.count * plan.n
-        _check_row_major(data, plan.n)
+        _check_row_major(data, columns or plan.n)
         self._buffer = Buffer(data, element, start, count)
         self.element = element
 

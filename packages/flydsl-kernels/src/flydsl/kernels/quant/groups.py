@@ -87,7 +87,8 @@ class Groups(Place):
 
     def elements(self, data: Any, element: Any, cache: int = 0) -> Rows:
         """This thread's part of a matrix (m, n) of elements."""
-        return Rows(data, element, self, cache, fx.Int64(self.base_row) * self.groups.n, self.span * self.groups.n)
+        n = self.groups.n
+        return Rows(data, element, self, cache, fx.Int64(self.base_row) * n, self.span * n, columns=n)
 
     def words(self, data: Any, per_word: int) -> Words:
         """This thread's part of a matrix (m, n) of elements that are packed into 32-bit words."""

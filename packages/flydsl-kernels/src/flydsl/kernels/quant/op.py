@@ -8,6 +8,7 @@ from typing import Any
 from ..host.arrays import allocate, array_dtype, as_rows, contiguous, copy_into, is_torch
 from ..host.dtypes import dtype_name
 from ..op import Op, Plan, Result, hidden_rows, like, statistic
+from ..parts.packed import PER_WORD
 from ..target import Target
 from . import builders as b
 from .kernels import GROUP
@@ -16,6 +17,7 @@ from .mx import THREADS, build_per_1x32_mx_quant_module
 __all__ = ["GRANULARITIES", "MX_GROUP", "OPS"]
 
 MX_GROUP = 32
+WORD = PER_WORD["i4"]
 PACKED = ("u8", "i8")
 GRANULARITIES = ("tensor", "token", "group", "block")
 
@@ -164,7 +166,7 @@ def _int4_groups(n: Any, group: int) -> Any:
 def _plan_quantize_int4(target: Target, x: Any, group: int, transposed_scale: bool, scale_dtype: str,
                         rounding: str) -> Plan | None:
     dtype, rows, m, n = _matrix(x, "quantize_int4")
-    run = b.build_int4_quant_module(max(n, 8), dtype, group=group, transposed_scale=transposed_scale,
+    run = b.build_int4_quant_module(n or WORD, dtype, group=group, transposed_scale=transposed_scale,
                                     scale_dtype_str=scale_dtype, rounding=rounding, target=target)
     return Plan(lambda: run, lambda q, scale: (rows, q, scale, m), by_rows=True) if m and n else None
 
@@ -177,7 +179,7 @@ def _plan_dequantize_int4(target: Target, packed: Any, scale: Any, group: int, d
     expected = _grid(m, -(-n // _group_of(group, n)), transposed_scale)
     if tuple(scale.shape) != expected:
         raise ValueError(f"{where}: scales of shape {expected} are needed, got {tuple(scale.shape)}")
-    run = b.build_int4_dequant_module(max(n, 8), dtype, group=group, transposed_scale=transposed_scale,
+    run = b.build_int4_dequant_module(n or WORD, dtype, group=group, transposed_scale=transposed_scale,
                                       scale_dtype_str=scale_dtype, target=target)
     scales = contiguous(scale)
     return Plan(lambda: run, lambda out: (rows, scales, out, m), by_rows=True) if m and n else None
@@ -185,7 +187,7 @@ def _plan_dequantize_int4(target: Target, packed: Any, scale: Any, group: int, d
 
 def _plan_pack_int4(target: Target, values: Any) -> Plan | None:
     _, rows, m, n = _matrix(values, "pack_int4", ("i8",))
-    run = b.build_int4_pack_module(max(n, 8), target=target)
+    run = b.build_int4_pack_module(n or WORD, target=target)
     return Plan(lambda: run, lambda out: (rows, out, m), by_rows=True) if m and n else None
 
 
@@ -203,7 +205,7 @@ def _pack_int4(op: Op, values: Any) -> Any:
 
 def _plan_unpack_int4(target: Target, packed: Any) -> Plan | None:
     _, rows, m, half = _matrix(packed, "unpack_int4", PACKED)
-    run = b.build_int4_unpack_module(max(2 * half, 8), target=target)
+    run = b.build_int4_unpack_module(2 * half or WORD, target=target)
     return Plan(lambda: run, lambda out: (rows, out, m), by_rows=True) if m and half else None
 
 
@@ -284,7 +286,7 @@ def _fp8_case(target: Target, rows: int, name: str) -> list[Any]:
 QUANTIZE_PER_TOKEN = Op(
     "quantize_per_token", '(Tensor x, str quant_dtype="i8") -> (Tensor, Tensor)',
     "`(q, scale)`: one f32 scale of shape `x.shape[:-1]` a row, `max|x| / Qmax` (1 for a zero row)",
-    results=lambda x, quant: (like(x, quant), statistic(x)), plan=_plan_per_token, widths=(96, 101),
+    results=lambda x, quant: (like(x, quant), statistic(x)), plan=_plan_per_token, widths=(96, 101, 130, 66),
     sample=lambda draw, m, n, dtype="f32", quant="i8": (draw.normal(2, m, n, dtype=dtype), quant),
     reference=lambda x, quant: (x.double(), x.double().abs().amax(-1) / 127), tolerance=_STEP,
     decode=lambda arguments, results: (results[0].double() * results[1].double()[..., None], results[1]),
@@ -299,7 +301,7 @@ QUANTIZE_PER_GROUP = Op(
     "`(q, scale)` with a scale per row and 128 columns: f32 (m, ceil(n/128)), or its transpose",
     results=lambda x, quant, transposed: (
         like(x, quant), Result(_grid(_rows(x), _blocks(x.shape[-1], GROUP), transposed), "f32")),
-    plan=_plan_per_group, widths=(256, 131), tolerance=_STEP,
+    plan=_plan_per_group, widths=(256, 131, 1), tolerance=_STEP,
     sample=lambda draw, m, n, dtype="f32", quant="i8": (draw.normal(m, n, dtype=dtype), quant, True),
     reference=lambda x, quant, transposed: (x.double(), (_tiles(x, 1, GROUP)[1] / 127).T),
     decode=lambda arguments, results: (results[0].double() * _spread(results[1].T, results[0], 1, GROUP), results[1]),

@@ -24,7 +24,7 @@ _INDEX = {"i32": fx.Int32, "i64": fx.Int64}
 
 def _config(where: str, target: Target, turn: Rotation, q_heads: int, kv_heads: int, dtype: str, cache_dtype: str,
             keys: BlockLayout, values: BlockLayout, scaled: bool, eps: float | None = None,
-            weight_offset: float = 0.0) -> CacheConfig:
+            weight_offset: float = 0.0, spaced: bool = False) -> CacheConfig:
     float_dtype(dtype, where)
     require(where, cache_dtype in (dtype, "fp8"), f"the caches must have the dtype {dtype} of the keys or fp8, got "
             f"{cache_dtype}")
@@ -34,7 +34,7 @@ def _config(where: str, target: Target, turn: Rotation, q_heads: int, kv_heads: 
         target.require_fp8(where)
     vec = math.gcd(values.dim, ACCESS_BITS // FLOATS[dtype].width)
     return CacheConfig(turn, Rotation(values.dim, 0, vec, False), q_heads, kv_heads, dtype, cache_dtype, keys, values,
-                       scaled, eps, float(weight_offset), target=target).fitting(where)
+                       scaled, eps, float(weight_offset), spaced, target=target).fitting(where)
 
 
 @builder
@@ -87,7 +87,8 @@ def build_fused_rope_cache_module(head_dim: int = 64, rotary_dim: int = -1, num_
     KScale, VScale, stream=None)``.
 
     Args:
-        head_dim, rotary_dim, num_q_heads, num_kv_heads: of Q[T, QH, D], K and V[T, KH, D]; -1 rotates all features.
+        head_dim, rotary_dim, num_q_heads, num_kv_heads: of Q[T, QH, D], K and V[T, KH, D], whose tokens and heads may
+            lie apart, as do those of Q_out and K_out; -1 rotates all features.
         block_size: positions of a block of the caches.
         is_neox: pairs ``(i, i + rotary_dim / 2)``, else neighbours.
         flash_layout: caches are ``[blocks, block_size, KH, D]``; else keys ``[blocks, KH, D/16, block_size, 16]`` and
@@ -109,7 +110,7 @@ def build_fused_rope_cache_module(head_dim: int = 64, rotary_dim: int = -1, num_
                     full_table=not reuse_freqs_front_part)
     keys, values = packed_blocks(block_size, num_kv_heads, head_dim, None if flash_layout else 16)
     config = _config(where, target, turn, num_q_heads, num_kv_heads, dtype_str, "fp8" if apply_scale else dtype_str,
-                     keys, values, apply_scale)
+                     keys, values, apply_scale, spaced=True)
     index = _INDEX[pos_dtype]
 
     @flyc.jit

@@ -15,7 +15,7 @@ import flydsl.expr as fx
 from ..cache.block import CacheBlock
 from ..cache.layout import BlockLayout
 from ..host.config import KernelConfig
-from ..host.dense import Extent, require_operands
+from ..host.dense import Extent, require_operands, steps_of, strided_extent
 from ..host.dtypes import FLOATS, element_of
 from ..parts.index import cdiv, div, mod
 from ..parts.indices import index_at, require_within, uniform
@@ -28,6 +28,7 @@ from .rotate import Angles, Unit, rotated
 __all__ = ["CacheConfig", "launch_rope_cache"]
 
 THREADS = 256
+FARTHEST = 1 << 28  # elements of a token that an access reaches, and offsets that mean none lie beyond
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class CacheConfig(KernelConfig):
         eps: queries and keys are normalised before they are rotated, each head by its root mean square and `eps` and
             times the weights; None: they are not.
         weight_offset: added to the weights in f32 (1 in norms of Gemma, whose weights are differences from one).
+        spaced: tokens and heads of tensors (tokens, heads, features) may lie apart; else all are dense.
     """
 
     rotation: Rotation
@@ -57,6 +59,7 @@ class CacheConfig(KernelConfig):
     scaled: bool
     eps: float | None = None
     weight_offset: float = 0.0
+    spaced: bool = False
 
     @property
     def lanes(self) -> int:
@@ -78,13 +81,30 @@ class CacheConfig(KernelConfig):
         """Threads for the queries and keys of a token."""
         return (self.q_heads + self.kv_heads) * self.lanes
 
-    def extents(self, tokens: Any, blocks: Any, table_rows: Any) -> dict[str, Extent]:
+    @property
+    def heads(self) -> dict[str, tuple[int, int]]:
+        """Heads of a token, and features of a head, of the operands that have them."""
+        q, k = (self.q_heads, self.rotation.dim), (self.kv_heads, self.rotation.dim)
+        return {"q": q, "k": k, "v": (self.kv_heads, self.values.dim), "q_out": q, "k_out": k}
+
+    def strides(self, tensors: dict[str, Any], name: str) -> list[Any] | None:
+        """Of tokens, heads and features, as they are given; None: the operand is dense."""
+        return steps_of(tensors[name], 3) if self.spaced else None
+
+    def steps(self, tensors: dict[str, Any], name: str) -> tuple[Any, Any]:
+        """Elements between tokens and between heads."""
+        given, (heads, dim) = self.strides(tensors, name), self.heads[name]
+        return (heads * dim, dim) if given is None else (given[0], given[1])
+
+    def extents(self, tensors: dict[str, Any], tokens: Any, blocks: Any, table_rows: Any) -> dict[str, Extent]:
         """What a launch takes of its operands; tables and weights have a float type of their own."""
         element, stored = FLOATS[self.dtype], element_of(self.cache_dtype, self.target)
         table, found = Extent(fx.Int64(table_rows) * self.rotation.columns), {}
-        for name, heads, dim in (("q", self.q_heads, self.rotation.dim), ("k", self.kv_heads, self.rotation.dim),
-                                 ("v", self.kv_heads, self.values.dim)):
-            found[name] = found[f"{name}_out"] = Extent(fx.Int64(tokens) * (heads * dim), element)
+        for name, (heads, dim) in self.heads.items():
+            found[name] = Extent(fx.Int64(tokens) * (heads * dim), element)
+            if self.strides(tensors, name) is not None:
+                token, head = self.steps(tensors, name)
+                found[name] = strided_extent(tokens, token, element, (heads, head), (dim, 1))
         for name, layout in (("k", self.keys_layout), ("v", self.values_layout)):
             found[f"{name}_cache"] = layout.cache(blocks, stored)
             if self.scaled:
@@ -161,31 +181,35 @@ def rope_cache_kernel(tensors, blocks: fx.Int32, table_rows: fx.Int32, config: f
     kept = slot >= 0
     angles = Angles(tensors["cos"], tensors["sin"], table_rows, r)
 
-    def part(name, heads, dim):
-        return Buffer(tensors[name], element, fx.Int64(token) * (heads * dim), heads * dim)
+    def part(name):
+        """What a token has of an operand, and the elements between its heads."""
+        (heads, dim), (step, across) = config.heads[name], config.steps(tensors, name)
+        across = across if isinstance(across, int) else across.to(fx.Int32)
+        return Buffer(tensors[name], element, fx.Int64(token) * step, (heads - 1) * across + dim), across
 
     q_units, kv_units = config.q_heads * config.lanes, config.turning_units
     scales = [tensors[k] if config.scaled else None for k in ("k_scale", "v_scale")]
     if place < kv_units:
         lane, head = mod(place, config.lanes), div(place, config.lanes)
 
-        def turn(name, heads, row):
+        def turn(name, head):
+            source, across = part(name)
             with fx.fastmath("contract"):
-                held = _load(part(name, heads, r.dim), row, lane, config)
+                held = _load(source, head * across, lane, config)
                 if config.eps is not None:
                     held = _normalised(held, tensors[f"{name}_weight"], config)
                 turned = [rotated(h.unit, h.values, angles.of(position, h.unit)) for h in held]
             return [replace(h, values=tuple(x.to(element) for x in t)) for h, t in zip(held, turned, strict=True)]
 
         if place < q_units:
-            row = head * r.dim
-            for queries in turn("q", config.q_heads, row):
-                _store_unit(queries, part("q_out", config.q_heads, r.dim), row)
+            out, across = part("q_out")
+            for queries in turn("q", head):
+                _store_unit(queries, out, head * across)
         else:
             head = head - config.q_heads
-            row = head * r.dim
-            for keys in turn("k", config.kv_heads, row):
-                _store_unit(keys, part("k_out", config.kv_heads, r.dim), row)
+            out, across = part("k_out")
+            for keys in turn("k", head):
+                _store_unit(keys, out, head * across)
                 if kept if keys.own is None else kept & keys.own:
                     cache = CacheBlock(tensors["k_cache"], config.keys_layout, within, scales[0], config)
                     cache.store(head, keys.unit.first, keys.values[0], r.dim)
@@ -195,10 +219,26 @@ def rope_cache_kernel(tensors, blocks: fx.Int32, table_rows: fx.Int32, config: f
             rest = place - kv_units
             head, at = div(rest, v.units), mod(rest, v.units) * (2 * v.vec)
             cache = CacheBlock(tensors["v_cache"], config.values_layout, within, scales[1], config)
-            source = part("v", config.kv_heads, v.dim)
+            source, across = part("v")
             for i in fx.range_constexpr(2):
                 feature = at + i * v.vec
-                cache.store(head, feature, source.load(head * v.dim + feature, v.vec), v.dim)
+                cache.store(head, feature, source.load(head * across + feature, v.vec), v.dim)
+
+
+def _require_heads(name: str, tensors: dict[str, Any], tokens: Any, config: CacheConfig) -> None:
+    """From a jit function: a call is refused whose tensor (tokens, heads, features) has strides that accesses have
+    not."""
+    given = config.strides(tensors, name)
+    if given is None:
+        return
+    token, head, feature = given
+    heads, dim = config.heads[name]
+    vec = (config.values if name == "v" else config.rotation).vec
+    fx.host_assert((feature == 1) | (tokens == 0), f"{name}: the features of a head must follow each other")
+    for fits in ((token % vec == 0) | (tokens <= 1), head % vec == 0 if heads > 1 else True):
+        fx.host_assert(fits, f"{name}: heads must begin at multiples of {vec} elements")
+    fx.host_assert((heads - 1) * head + dim < FARTHEST,
+                   f"{name}: the heads of a token reach over {FARTHEST} elements or more")
 
 
 @flyc.jit
@@ -206,7 +246,9 @@ def launch_rope_cache(tensors: dict[str, Any], tokens: Any, blocks: Any, table_r
                       stream: Any) -> None:
     """Launch from a jit function; nothing where there are no tokens. A call is refused whose operands do not fit."""
     config.target.require_traced()
-    require_operands(tensors, config.extents(tokens, blocks, table_rows))
+    for name in config.heads:
+        _require_heads(name, tensors, tokens, config)
+    require_operands(tensors, config.extents(tensors, tokens, blocks, table_rows))
     if tokens > 0:
         rope_cache_kernel(tensors, blocks, table_rows, config).launch(
             grid=config.grid(tokens), block=config.threads, stream=stream)

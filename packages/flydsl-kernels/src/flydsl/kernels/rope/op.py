@@ -164,7 +164,7 @@ def _plan_rope_cache(target: Target, q: Any, k: Any, v: Any, cos: Any, sin: Any,
     require(where, all(len(a.shape) == 3 for a in (q, k, v)), "q, k and v must be (tokens, heads, head size), got "
             f"{tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}")
     tokens, q_heads, dim = q.shape
-    keys, values, blocks = block_layouts(where, k_cache, v_cache)
+    keys, values, blocks = block_layouts(where, k_cache, v_cache, written=True)
     require(where, tuple(k.shape) == (tokens, keys.heads, dim) and dim == keys.dim
             and tuple(v.shape) == (tokens, keys.heads, values.dim),
             f"k and v must be ({tokens}, heads, head size) as in the caches ({keys.heads} heads of {keys.dim} and "
