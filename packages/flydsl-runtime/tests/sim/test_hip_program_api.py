@@ -19,7 +19,7 @@ KERNEL void fill(GLOBAL u32 *p, u32 v) { p[WG() * 64 + TID()] = v + WG() * 64 + 
 KERNEL void read_table(GLOBAL u32 *p) { p[TID()] = ((volatile GLOBAL u32 *)table)[TID()]; }
 KERNEL void add_shared(u32 v) { shared[TID()] += v; }
 """
-INVALID, INVALID_DEVICE, INVALID_HANDLE = 1, 101, 400
+INVALID, INVALID_DEVICE, INVALID_HANDLE, TOO_LARGE = 1, 101, 400, 720
 
 
 @pytest.fixture(autouse=True)
@@ -104,6 +104,26 @@ def test_launches(sim, program, name):
         bad = [c_void_p(out.ctypes.data), None, c_int(0)]
         assert launch(fill, ONE, WAVE, values, c_size_t(0), None, *bad) == INVALID_HANDLE
     assert launch(c_void_p(12345), ONE, WAVE, values, c_size_t(0), None, *rest) == INVALID_HANDLE
+
+
+def test_a_cooperative_launch_runs_at_once(sim, program):
+    """The largest has the work-groups that occupancy gives each compute unit."""
+    fill, groups, units = program.kernel("fill"), c_int(), c_int()
+    sim.check(sim.lib.hipOccupancyMaxActiveBlocksPerMultiprocessor(byref(groups), fill, 1024, c_size_t(40960)))
+    sim.check(sim.lib.hipDeviceGetAttribute(byref(units), 63, 0))
+    most = groups.value * units.value
+    assert 0 < most <= 512
+    out = np.zeros((most + 1) * 1024, np.uint32)
+    values = arguments(c_void_p(out.ctypes.data), c_uint(1))
+    wide, lds = Dim3(1024, 1, 1), c_size_t(40960)
+    launch = sim.lib.hipLaunchCooperativeKernel
+    sim.check(launch(fill, Dim3(most, 1, 1), wide, values, c_uint(40960), None))
+    sim.check(sim.lib.hipDeviceSynchronize())
+    assert out[0] == 1
+    assert launch(fill, Dim3(most + 1, 1, 1), wide, values, c_uint(40960), None) == TOO_LARGE
+    assert f"at most {most} of them at once" in sim.lib.flysimLastErrorMessage().decode()
+    sim.check(sim.lib.hipLaunchKernel(fill, Dim3(most + 1, 1, 1), wide, values, lds, None))
+    sim.check(sim.lib.hipDeviceSynchronize())
 
 
 def test_arguments_one_by_one(sim, program):

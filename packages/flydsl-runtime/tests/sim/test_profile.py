@@ -238,3 +238,24 @@ def test_counters_have_each_of_the_products_that_run_together(sim, build_dir):
     (p,) = profiled(sim, COUNTERS, lambda: run_waves(sim, bench, "k", 3))
     issued = [i["issued"] for i in p["instructions"] if "mfma" in i["text"] or i["text"].strip() == "s_nop 1"]
     assert issued == [15] * 6
+
+
+def test_lanes_follow_every_way_to_write_exec(sim, build_dir):
+    """What runs between two writes of EXEC is counted with its lanes, also where the timing model records."""
+    ways = [
+        ("s_mov_b64 exec, 0x1f", 5), ("s_mov_b32 exec_lo, 0xff", 8), ("s_and_saveexec_b64 s[22:23], 6", 2),
+        ("s_mov_b64 exec, -1", 64), ("v_cmpx_gt_u32 vcc, 40, v0", 10), ("s_andn2_wrexec_b64 s[22:23], -1", 54),
+        ("s_or_saveexec_b64 s[22:23], -1", 64), ("v_cmp_gt_u32_e64 exec, 48, v0", 12),
+        ("v_readfirstlane_b32 exec_lo, v8", 1), ("s_not_b64 exec, exec", 63),
+        ("s_bitset0_b32 exec_hi, 3", 62), ("s_wqm_b64 exec, exec", 64),
+    ]  # fmt: skip
+    body = "".join(
+        f"  {text}\n  v_mov_b32 v{20 + k}, 0\n  s_nop 0\n  v_mov_b32 v{40 + k}, 0\n"
+        for k, (text, _) in enumerate(ways))
+    bench = Bench(sim, "gfx942", [Program("ways", loop(body, 3), 1, 4, 1)], build_dir)
+    for what in (COUNTERS, TIMING):
+        (p,) = profiled(sim, what, lambda: run_waves(sim, bench, "ways", 4))
+        found = {int(m[1]): (i["issued"], i["lanes"]) for i in p["instructions"]
+                 if (m := re.match(r"v_mov_b32_e32 v(\d+), 0$", i["text"].strip()))}  # fmt: skip
+        for k, (text, lanes) in enumerate(ways):
+            assert found[20 + k] == found[40 + k] == (12, 12 * lanes), text

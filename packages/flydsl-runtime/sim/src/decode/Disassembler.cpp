@@ -57,6 +57,14 @@ const Target &target() {
   return *result;
 }
 
+/// A tuple's name lists its registers: VGPR0_VGPR1_VGPR2. There are some 200 000 in all names: looked at by their starts.
+size_t registersIn(StringRef name) {
+  size_t count = 0;
+  for (; !name.empty(); name = name.split('_').second)
+    count += name.drop_front().starts_with("GPR") || name.starts_with("TTMP");
+  return count;
+}
+
 std::vector<RegFacts> buildRegisterTable(const MCRegisterInfo &mri) {
   std::vector<RegFacts> table(mri.getNumRegs());
   for (unsigned r = 1; r < mri.getNumRegs(); ++r) {
@@ -68,8 +76,7 @@ std::vector<RegFacts> buildRegisterTable(const MCRegisterInfo &mri) {
     f.agpr = (enc & kIsAgpr) != 0;
     f.hi16 = (enc & kIsHi16) != 0;
     f.null = name.starts_with("SGPR_NULL");
-    // A tuple's name lists its registers: VGPR0_VGPR1_VGPR2.
-    size_t parts = name.count("GPR") + name.count("TTMP");
+    const size_t parts = registersIn(name);
     f.count = static_cast<uint8_t>(parts > 1 ? parts : (name == "VCC" || name == "EXEC" ? 2 : 1));
     // LLVM numbers what no operand names (SCC, MODE) as s0.
     if (name == "SCC")

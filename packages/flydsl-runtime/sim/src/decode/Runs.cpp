@@ -55,7 +55,7 @@ bool writesExec(const Inst &i) {
   if (!i.def)
     return false;
   const OpFacts &facts = i.def->facts;
-  return facts.savesExec || facts.relativeDst || (i.def->flags & kCompareX) || hasExec(i.dst) || hasExec(i.sdst);
+  return facts.savesExec || (i.def->flags & kCompareX) || hasExec(i.dst) || hasExec(i.sdst);
 }
 
 void joinRuns(Program &p) {

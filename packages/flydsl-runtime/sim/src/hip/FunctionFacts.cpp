@@ -77,6 +77,9 @@ static unsigned workgroupsPerCu(const Function &f, unsigned block, size_t lds) {
   Occupancy o = occupancy(a, k.vgprs, k.sgprs, static_cast<unsigned>(total), waves, k.waveSize());
   return std::max(1u, o.groupsPerCu * t.simdsPerCu / t.simdsPerLds);
 }
+uint64_t flysim::residentGroups(const Function &f, unsigned block, size_t lds) {
+  return uint64_t(workgroupsPerCu(f, block, lds)) * archOf(f).computeUnits;
+}
 FLYSIM_API hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *f,
                                                                          int block, size_t lds) try {
   Function *fn = checkedFunction(f);
@@ -101,8 +104,7 @@ FLYSIM_API hipError_t hipModuleOccupancyMaxPotentialBlockSize(int *grid, int *bl
     if (limit > 0)
       best = std::min(best, static_cast<unsigned>(limit));
     *block = static_cast<int>(best);
-    *grid = static_cast<int>(workgroupsPerCu(*fn, best, lds) *
-                             archOf(*fn).computeUnits);
+    *grid = static_cast<int>(residentGroups(*fn, best, lds));
     return hipSuccess;
   });
 } FLYSIM_GUARDED

@@ -43,6 +43,15 @@ hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint
       recordFault(f->kernel->name, f->module->object->arch, fault);
       throw;
     }
+    // Its work-groups wait for each other: all must run at once.
+    const uint64_t groups = uint64_t(grid[0]) * grid[1] * grid[2];
+    if (const uint64_t most = cooperative ? residentGroups(*f, block[0] * block[1] * block[2], dynamicLds) : groups;
+        groups > most)
+      return fail(hipErrorCooperativeLaunchTooLarge,
+                  format("kernel %s: a cooperative launch of %llu work-groups of %u lanes; %s runs at most %llu of "
+                         "them at once",
+                         f->kernel->name.c_str(), (unsigned long long)groups, block[0] * block[1] * block[2],
+                         f->module->object->arch.c_str(), (unsigned long long)most));
     call->host = hostReach(stated.any ? &stated.ranges : nullptr);
     call->hostRanges = std::move(stated.ranges);
     call->arguments = std::move(named);

@@ -214,6 +214,9 @@ Function *checkedFunction(const void *handle);
 /// The same for a handle or the address of a registered host function.
 hipError_t resolveKernel(const void *handle, const Function **out);
 
+/// Work-groups of `block` lanes, with `lds` bytes of dynamic LDS, that the device runs at once.
+uint64_t residentGroups(const Function &f, unsigned block, size_t lds);
+
 /// A launch with arguments already copied, so that it can be replayed.
 /// `cluster` is null for the size that the kernel's metadata names (usually 1).
 /// `cooperative`: the kernel may wait for all its work-groups.
