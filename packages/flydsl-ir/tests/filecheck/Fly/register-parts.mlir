@@ -14,6 +14,8 @@
 // CHECK: vector.extract_strided_slice %[[B]]
 // CHECK-NOT: scf.yield
 gpu.module @temporary {
+  // CODEGEN gfx942,gfx950: global_store_dwordx4
+  // CODEGEN gfx1201,gfx1250: global_store_b128
   gpu.func @k(%out: !fly.ptr<f32, global>, %x: vector<8xf32>, %y: vector<8xf32>) kernel {
     %p = fly.make_ptr() {dictAttrs = {allocSize = 128 : i64}} : () -> !fly.ptr<f32, register>
     %c0 = arith.constant 0 : i32
@@ -44,6 +46,8 @@ gpu.module @temporary {
 // CHECK-LABEL: gpu.module @accumulator
 // CHECK: scf.for {{.*}} iter_args({{.*}}) -> (vector<128xf32>)
 gpu.module @accumulator {
+  // CODEGEN gfx942,gfx950: global_store_dwordx4
+  // CODEGEN gfx1201,gfx1250: global_store_b128
   gpu.func @k(%out: !fly.ptr<f32, global>, %x: vector<128xf32>, %y: vector<8xf32>) kernel {
     %p = fly.make_ptr() {dictAttrs = {allocSize = 128 : i64}} : () -> !fly.ptr<f32, register>
     %c0 = arith.constant 0 : i32
