@@ -41,6 +41,7 @@ list(APPEND FLY_CORE_SOURCES
   Transforms/Lowering/VectorAccess.cpp
   Transforms/Passes.cpp
   Transforms/PromoteRegMemToVectorSSA.cpp
+  Transforms/RegisterParts.cpp
   Transforms/RegisterReads.cpp
   Transforms/RewriteFuncSignature.cpp
   Transforms/SignatureCarriers.cpp

@@ -2,13 +2,13 @@
 //
 // "mem2reg" for register allocations. An allocation is promoted if every access to it is a load
 // or store at a static offset and every region between an access and the allocation is an
-// scf.if, scf.for or scf.while; otherwise it stays memory.
+// scf.if, scf.for or scf.while; otherwise it stays memory. A wide one becomes several values.
 //
 // SPDX-License-Identifier: Apache-2.0
 //
 //===------------------------------------------------------------------------===//
 
-#include "RegisterReads.h"
+#include "RegisterParts.h"
 #include "fly/IR/FlyOps.h"
 #include "fly/Transforms/Passes.h"
 
@@ -63,6 +63,8 @@ public:
   /// Promotable allocations in program order, with the type of their state.
   llvm::MapVector<Operation *, VectorType> roots;
   DenseMap<Operation *, Access> accesses;
+  /// Allocations of which no block reads what another one wrote: none of their state crosses regions.
+  DenseSet<Operation *> local;
   /// Allocations of register memory that stay memory.
   SmallVector<Operation *> unknown;
   /// Accesses that leave their allocation: the operation, its first element, and what is allocated.
@@ -73,7 +75,7 @@ public:
     SmallPtrSet<Operation *, 8> seen;
     op->walk([&](Operation *inner) {
       if (auto it = accesses.find(inner); it != accesses.end())
-        if (!op->isProperAncestor(it->second.root))
+        if (!local.contains(it->second.root) && !op->isProperAncestor(it->second.root))
           seen.insert(it->second.root);
     });
     SmallVector<Operation *> touched;
@@ -298,11 +300,13 @@ class PromoteRegMemToVectorSSA
           signalPassFailure();
       if (analysis.roots.empty())
         return;
-      SmallVector<Operation *> roots;
+      Block &body = func.getBody().front();
+      SmallVector<Operation *> roots =
+          cutWideRegisters(body, analysis.roots, analysis.accesses, analysis.local);
       for (const auto &entry : analysis.roots)
         roots.push_back(entry.first);
       Promoter::State state;
-      Promoter(analysis, func.getContext()).run(func.getBody().front(), state);
+      Promoter(analysis, func.getContext()).run(body, state);
       for (Operation *root : roots)
         eraseAllocation(root);
     });

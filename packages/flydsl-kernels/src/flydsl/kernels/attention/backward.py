@@ -20,6 +20,7 @@ import flydsl.expr as fx
 
 from ..parts.mathx import LOG2E, LOWEST, exp2
 from ..parts.memory import Buffer
+from ..parts.runs import run_of
 from ..target import Target, builder
 from .config import RUN, choose_backward
 from .operand import DenseRows
@@ -102,7 +103,7 @@ class Errors:
         def pair(i: int) -> None:
             subtracted = shift_of(self._statistic(shift, i))
             with fx.fastmath("contract"):
-                self._made.append(exp2(_pair(lanes_of(self._scores), i) * (self._unit * LOG2E) - subtracted))
+                self._made.append(exp2(run_of(lanes_of(self._scores), i, 2) * (self._unit * LOG2E) - subtracted))
 
         self._made = []
         work = [Work(partial(pair, i), 12) for i in range(0, self._count, 2)]
@@ -113,9 +114,9 @@ class Errors:
         found: list[Any] = []
 
         def pair(i: int) -> None:
-            error = self._made[i // 2] * (_pair(lanes_of(self._products), i) - self._statistic(delta, i))
+            error = self._made[i // 2] * (run_of(lanes_of(self._products), i, 2) - self._statistic(delta, i))
             if self._config.softcap:
-                error = error * _pair(lanes_of(self._slopes), i)
+                error = error * run_of(lanes_of(self._slopes), i, 2)
             found.append(error)
 
         work = [Work(partial(pair, i), 4) for i in range(0, self._count, 2)]
@@ -124,16 +125,11 @@ class Errors:
     def _statistic(self, values: Any, i: int) -> Any:
         """Of the rows of values i and i + 1: of runs of passing rows, or one of each block of held rows."""
         block, i = divmod(i, self._count // self._config.blocks)
-        return _pair(values[i // RUN], i % RUN) if isinstance(values, list) else values[block]
+        return run_of(values[i // RUN], i % RUN, 2) if isinstance(values, list) else values[block]
 
     def _round(self, fragment: Any, pairs: list[Any]) -> None:
         words = [packed(x, self._config.element, self._config.converts) for x in pairs]
         fragment.store(fx.Vector.from_elements(words, fx.Int32).bitcast(self._config.element))
-
-
-def _pair(values: Any, i: int) -> Any:
-    """Values i and i + 1."""
-    return values.shuffle(values, [i, i + 1])
 
 
 @flyc.kernel

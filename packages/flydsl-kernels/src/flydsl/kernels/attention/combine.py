@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +13,10 @@ from ..host.config import KernelConfig
 from ..host.dtypes import element_of
 from ..op import Result
 from ..parts.index import cdiv
-from ..parts.mathx import LN2, LOG2E, LOWEST, exp2
 from ..parts.memory import pointer
 from ..parts.reduce import fmax
 from ..target import Target
+from .row_sum import RowSum
 
 __all__ = ["CombineConfig", "Parts", "add_parts", "choose_parts", "combine_kernel", "parts_of"]
 
@@ -78,9 +77,8 @@ class Parts:
     count: Any
     row: Callable[[Any], Any]
 
-    def log(self, i: Any) -> Any:
-        """To base 2."""
-        return fx.make_view(self.logs + self.row(i), fx.make_layout(1, 1))[0] * LOG2E
+    def weight(self, i: Any) -> RowSum:
+        return RowSum.of_score(fx.make_view(self.logs + self.row(i), fx.make_layout(1, 1))[0])
 
     def values(self, i: Any, column: Any, config: CombineConfig) -> Any:
         """Of a lane, f32."""
@@ -89,36 +87,31 @@ class Parts:
 
 
 @flyc.jit
-def add_parts(parts, sink, out, log, config):
+def add_parts(parts, sink, out, end_log, config):
     """A wave adds the parts of a line, one or more: ``sum_i e**log_i part_i / sum_i e**log_i``, 0 where all are -inf.
 
     Args:
         sink: f32 that counts as another logarithm, of a part of zeros, or None.
-        out: pointer to the columns of the line; log: to f32, of the logarithm of the denominator, or None.
+        out: pointer to the columns of the line; end_log: to f32, of the logarithm of the denominator, or None.
     """
     lane, columns = fx.thread_idx.x, config.columns
     at = fx.min(lane * columns, config.dim - columns)  # lanes too many repeat the last columns
-    top = fx.Float32(LOWEST)
-    whole = fx.Float32(0.0)
-    if fx.const_expr(sink is not None):
-        own = sink * LOG2E
-        top = fmax(top, own)
-        whole = exp2(own - top)
-    total = fx.full(columns, 0.0, fx.Float32)
+    start = RowSum.of([] if sink is None else [RowSum.of_score(sink)])
+    base, total = start.base, start.total
+    sums = fx.full(columns, 0.0, fx.Float32)
     for i in range(0, parts.count, unroll=UNROLL):
-        log_of, values = parts.log(i), parts.values(i, at, config)
-        larger = fmax(top, log_of)
-        before, weight = exp2(top - larger), exp2(log_of - larger)
-        total = total * before + values * weight
-        whole = whole * before + weight
-        top = larger
-    some = whole > 0.0
-    total = total * some.select(1.0 / whole, 0.0)
+        part, values = parts.weight(i), parts.values(i, at, config)
+        larger = fmax(base, part.base)
+        before, weight = RowSum(base, total).decay(larger), part.decay(larger)
+        sums = sums * before + values * weight
+        total = total * before + weight
+        base = larger
+    end = RowSum(base, total)
     if lane * columns < config.dim:
-        fx.make_view(out + at, fx.make_layout(columns, 1)).store(total.to(out.element_type))
-    if fx.const_expr(log is not None):
+        fx.make_view(out + at, fx.make_layout(columns, 1)).store((sums * end.share()).to(out.element_type))
+    if fx.const_expr(end_log is not None):
         if lane == 0:
-            fx.make_view(log, fx.make_layout(1, 1))[0] = some.select((top + fx.math.log2(whole)) * LN2, -math.inf)
+            fx.make_view(end_log, fx.make_layout(1, 1))[0] = end.log
 
 
 @flyc.kernel

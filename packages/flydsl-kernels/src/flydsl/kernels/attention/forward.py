@@ -18,7 +18,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..cache.pages import PageNumbers
-from ..parts.mathx import LN2, LOG2E
+from ..parts.mathx import LOG2E
 from ..parts.memory import pointer
 from ..target import Target, builder
 from .combine import CombineConfig, combine_kernel
@@ -34,18 +34,16 @@ __all__ = ["build_attention_forward"]
 
 @flyc.jit
 def _store_logs(Lse, found, places, here, head, row, share, shares, sizes, config):  # noqa: N803
-    """Logarithms of the denominators of this lane's rows; `found` are their bases and denominators."""
+    """Logarithms of the sums of this lane's rows."""
     for i in fx.range_constexpr(config.blocks):
         key, mine = place(places, i * (config.values // config.blocks))
         if (key == 0) & (row + mine < here.rows) & (fx.thread_idx.x < config.row_threads):
-            base, total = found[i]
-            log = base + fx.math.log2(total) * LN2
             if fx.const_expr(config.split):
                 line, heads = here.dense(here.row, head, sizes.rows, sizes.heads, 1)
                 line = (line + (row + mine) * heads) * shares + share
             else:
                 line = here.statistic(head, sizes) + row + mine
-            Lse[line] = (total > 0.0).select(log, -math.inf)
+            Lse[line] = found[i].log
 
 
 @flyc.kernel
@@ -159,7 +157,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
         result = fx.Float32 if fx.const_expr(config.split) else element
         start, out_row = here.dense(here.row, head, sizes.rows, sizes.heads, DV)
         o = head_matrix(Out, result, start * shares + share * DV, here.rows, DV, out_row * shares)
-        sums.store(of_rows(sums, [(total > 0.0).select(v_scale / total, 0.0) for _, total in found]))
+        sums.store(of_rows(sums, [row_sum.share(v_scale) for row_sum in found]))
         store_head(o, result, second, tid, DV, block, BM, sums, 1.0)
 
         if fx.const_expr(Lse is not None):

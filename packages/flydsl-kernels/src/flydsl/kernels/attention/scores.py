@@ -16,8 +16,10 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.indices import any_lane, rarely
-from ..parts.mathx import LN2, LOWEST, exp2, tanh
+from ..parts.mathx import LOG2E, LOWEST, exp2, tanh
+from ..parts.runs import run_of, runs_of
 from .config import AttentionConfig
+from .row_sum import RowSum
 from .weave import Work
 
 __all__ = ["Band", "Logits", "Softmax", "lanes_of", "place", "total_of"]
@@ -203,7 +205,7 @@ class Softmax:
 
         def take() -> None:
             values = lanes_of(scores)
-            self._runs = [_run(values, i, size) for i in range(0, values.numel, size)]
+            self._runs = runs_of(values, size)
             self._words, self._sums = [], [[] for _ in range(self._blocks)]
 
         def move(i: int) -> None:
@@ -252,14 +254,14 @@ class Softmax:
         parts = []
         for row, sums in enumerate(self._sums):
             if before is not None and 2 * row < before.numel:
-                sums = [before.shuffle(before, [2 * row, 2 * row + 1]), *sums]
+                sums = [run_of(before, 2 * row, 2), *sums]
             parts += [sum(sums[1:], sums[0])] if sums else []
         return _made(fx.Vector.from_elements([part[i] for part in parts for i in range(2)], fx.Float32))
 
     def _packed(self, pair: Any, i: int) -> Any:
         """Probabilities i and i + 1 as weights, in one register."""
         if self._factors is not None:
-            pair = pair * self._factors.shuffle(self._factors, [i, i + 1])
+            pair = pair * run_of(self._factors, i, 2)
         return packed(pair, self.weights.dtype, self.config.converts)
 
     def begin(self, factors: Any = None) -> list[Work]:
@@ -317,7 +319,7 @@ class Softmax:
         old = lanes_of(self.weights).bitcast(fx.Int32)
         for row in range(self._blocks):
             first = row * self._count
-            values = _run(held, first, self._count)
+            values = run_of(held, first, self._count)
             with fx.fastmath("nnan"):
                 large = self._of_row((self.sum[row] <= self.config.most).select(fx.Float32(0.0), fx.Float32(1.0))) > 0.0
                 largest = self._of_row(total_of(values, fx.maxnumf))
@@ -325,9 +327,8 @@ class Softmax:
             base = large.select(fx.maxnumf(before, largest), before)
             self.base[row] = base
             values = exp2(self._exponents(values, base))
-            pairs = [values.shuffle(values, [i, i + 1]) for i in range(0, self._count, 2)]
             words += [large.select(self._packed(pair, first + 2 * i), old[first // 2 + i])
-                      for i, pair in enumerate(pairs)]
+                      for i, pair in enumerate(runs_of(values, 2))]
             self.sum[row] = large.select(total_of(values), self.sum[row])
             decays.append(exp2(self._exponents(before, base)))
             self.total[row] = self.total[row] * decays[-1]
@@ -340,14 +341,14 @@ class Softmax:
             value = fx.maxnumf(value, fx.shuffle_xor(value, apart, fx.num_warp_threads()))
         return value
 
-    def result(self) -> list[tuple[Any, Any]]:
-        """Base, as a natural logarithm, and total of this lane's rows."""
+    def result(self) -> list[RowSum]:
+        """The sums of this lane's rows."""
         found = []
         for row in range(self._blocks):
             total = self.total[row]
             for apart in self._apart:
                 total = total + fx.shuffle_xor(total, apart, fx.num_warp_threads())
-            found.append((self.base[row] * LN2 if self.config.plain else self.base[row], total))
+            found.append(RowSum(self.base[row] if self.config.plain else self.base[row] * LOG2E, total))
         return found
 
 
@@ -376,11 +377,6 @@ def packed(pair: Any, element: Any, converts: bool) -> Any:
     return fx.Int32((words[1] & 0xFFFF0000) | (words[0] >> 16))
 
 
-def _run(values: Any, first: int, count: int) -> Any:
-    """Consecutive ones of a vector."""
-    return values.shuffle(values, list(range(first, first + count)))
-
-
 def _pairs(values: list[Any]) -> list[Any]:
     """Two numbers each."""
     return [fx.Vector.from_elements(values[j : j + 2], fx.Float32) for j in range(0, len(values), 2)]
@@ -406,6 +402,6 @@ def total_of(values: Any, add: Callable[[Any, Any], Any] = operator.add) -> Any:
         half = values.numel // 2
         if values.numel % 2:
             rest.append(values[values.numel - 1])
-        low, high = (values.shuffle(values, list(range(i * half, (i + 1) * half))) for i in range(2))
+        low, high = (run_of(values, i * half, half) for i in range(2))
         values = add(low, high)
     return reduce(add, rest, values[0])

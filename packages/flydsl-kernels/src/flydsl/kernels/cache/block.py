@@ -10,6 +10,7 @@ from ..host.dtypes import element_of
 from ..parts.convert import to_quantised
 from ..parts.index import div, mod
 from ..parts.memory import Buffer, pointer
+from ..parts.runs import run_of
 from .layout import BlockLayout
 
 __all__ = ["CacheBlock"]
@@ -54,4 +55,4 @@ class CacheBlock:
             at = fx.get_scalar(fx.crd2idx((self._position, head, feature + i), layout.layout()))
             if dim:
                 at = (feature + i < dim).select(at, (1 << 30) // (self._element.width // 8))
-            self._buffer.store(at, value.shuffle(value, list(range(i, i + run))))
+            self._buffer.store(at, run_of(value, i, run))

@@ -6,7 +6,6 @@ that sum, ``lse``: -inf where nothing was visible. Parts with weights e**lse add
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +13,10 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..attention.row_sum import RowSum
 from ..attention.scores import Band
 from ..host.dtypes import element_of
 from ..parts.index import div, mod
-from ..parts.mathx import LN2, LOG2E, LOWEST, exp2
 from ..parts.memory import lds_read, lds_write, pointer
 from ..parts.reduce import Lds
 from .config import BLOCK, DecodeConfig, PagedConfig
@@ -125,32 +124,24 @@ def _store(cut, parts, part, out, whole, values):
 def _weights(found, tensors, place, lds, lane, wave):
     """For each tile of 16 rows: what this wave's sums are multiplied by, and lse of all waves (of a lane's row)."""
     config, row = place.config, mod(lane, BLOCK)
-    largest, total = [base * LOG2E for base, _ in found], [total for _, total in found]
-    maxima, totals = [lds.array(fx.Float32, config.waves * config.wave_rows) for _ in range(2)]
+    bases, totals = [lds.array(fx.Float32, config.waves * config.wave_rows) for _ in range(2)]
     for n in fx.range_constexpr(config.blocks):
         if lane < BLOCK:
             at = (wave * config.blocks + n) * BLOCK + row
-            maxima[at] = largest[n]
-            totals[at] = total[n]
+            bases[at] = found[n].base
+            totals[at] = found[n].total
     fx.barrier()
     factors = []
     logs = []
     for n in fx.range_constexpr(config.blocks):
         places = [(w * config.blocks + n) * BLOCK + row for w in range(config.waves)]
-        top = fx.Float32(LOWEST)
-        for at in places:
-            top = fx.maxnumf(top, maxima[at])
+        waves = [RowSum(bases[at], totals[at]) for at in places]
         if fx.const_expr(config.sink and not config.split):
-            own = (pointer(tensors["sink"], fx.Float32) + place.query_head(n * BLOCK + row)).load() * LOG2E
-            top = fx.maxnumf(top, own)
-        whole = fx.Float32(0.0)
-        for at in places:
-            whole = whole + totals[at] * exp2(maxima[at] - top)
-        if fx.const_expr(config.sink and not config.split):
-            whole = whole + exp2(own - top)
-        some = whole > 0.0
-        factors.append(some.select(exp2(largest[n] - top) / whole, 0.0))
-        logs.append(some.select((top + fx.math.log2(whole)) * LN2, -math.inf))
+            sink = pointer(tensors["sink"], fx.Float32) + place.query_head(n * BLOCK + row)
+            waves.append(RowSum.of_score(sink.load()))
+        whole = RowSum.of(waves)
+        factors.append(whole.share(found[n].decay(whole.base)))
+        logs.append(whole.log)
     return factors, logs
 
 
@@ -175,7 +166,7 @@ def merge_waves(results, tensors, sums, found, lane, wave):
 
     Args:
         results: where; tensors: ``"sink"``, one a query head.
-        sums: O^T, values of the second product's accumulators; found: base and total of each tile, of a lane's row.
+        sums: O^T, values of the second product's accumulators; found: the sum of each tile, of a lane's row.
     """
     place, lds = results.place, Lds()
     config = place.config

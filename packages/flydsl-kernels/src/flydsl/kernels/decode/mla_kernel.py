@@ -9,7 +9,6 @@ rows, these take most registers: two waves share a SIMD, and one multiplies whil
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
@@ -21,8 +20,9 @@ from ..attention.weave import Work, do, weave
 from ..cache.pages import PageNumbers, Pages
 from ..host.dtypes import element_of
 from ..parts.index import div, mod
-from ..parts.mathx import LN2, LOG2E
+from ..parts.mathx import LOG2E
 from ..parts.memory import lds_read, lds_write, pointer
+from ..parts.runs import runs_of
 from .config import BLOCK
 from .mla_config import RANK, ROPE, STAGES, MlaConfig
 from .mla_tile import LatentTile, Parked
@@ -47,8 +47,7 @@ class Exchange:
 
     def add(self, scores: Any) -> None:
         """The sums of all shares; one barrier."""
-        own, sharing = lanes_of(scores), self.config.sharing
-        parts = [own.shuffle(own, list(range(i, i + ACCESS))) for i in range(0, own.numel, ACCESS)]
+        parts, sharing = runs_of(lanes_of(scores), ACCESS), self.config.sharing
         for i, part in enumerate(parts):
             lds_write(self._base, self._place(self.wave, i * ACCESS), part)
         fx.lds_barrier()
@@ -68,16 +67,14 @@ def _store(results, sums, found, factor, own, lane):
     mine, values = results.place, lanes_of(sums)
     config = mine.config
     for n in fx.range_constexpr(config.blocks):
-        (base, total), row, count = found[n], n * BLOCK + mod(lane, BLOCK), values.numel // config.blocks
-        some = total > 0.0
-        scale = some.select(factor / total, 0.0)
+        row, count, scale = n * BLOCK + mod(lane, BLOCK), values.numel // config.blocks, found[n].share(factor)
         if mine.exists(row):
             for first, numbers in config.neighbours():
                 at = own * config.columns + first + div(lane, BLOCK) * config.lane_columns
                 results.store(row, at, values.shuffle(values, [n * count + i for i in numbers]) * scale)
             if fx.const_expr(results.logs):
                 if (own == 0) & (lane < BLOCK):
-                    results.store_log(row, some.select(base + fx.math.log2(total) * LN2, -math.inf))
+                    results.store_log(row, found[n].log)
 
 
 @flyc.jit

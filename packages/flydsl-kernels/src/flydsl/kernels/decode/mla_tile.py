@@ -13,6 +13,7 @@ from ..attention.weave import TileProduct, count_of, part_of, tile_product
 from ..cache.pages import Pages
 from ..parts.index import div, mod
 from ..parts.memory import lds_read, lds_write
+from ..parts.runs import runs_of
 from .config import BLOCK
 from .mla_config import CHUNK, RANK, ROPE, STAGES, TURN, MlaConfig
 from .operands import Pieces
@@ -164,9 +165,8 @@ class Parked:
         array: Any = fx.Array
         self._base = memory.allocate(array[fragment.element_type, count * threads, 128]).peek().ptr
         self._places = [thread * CHUNK + i * threads for i in range(0, count, CHUNK)]
-        values = lanes_of(fragment)
-        for i, at in enumerate(self._places):
-            lds_write(self._base, at, values.shuffle(values, list(range(i * CHUNK, (i + 1) * CHUNK))))
+        for at, values in zip(self._places, runs_of(lanes_of(fragment), CHUNK), strict=True):
+            lds_write(self._base, at, values)
 
     def read(self, target: Any) -> None:
         """Start reading it to a fragment like the one that was parked."""

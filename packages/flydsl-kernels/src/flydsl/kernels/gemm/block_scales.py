@@ -39,7 +39,6 @@ class SharedScales(_Scales):
     ``[block][column block][row]`` are f32: consecutive rows, whose factors a lane reads at once.
     """
 
-    in_lds = True
     turns = 0
 
     def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any, lane: Lane,
@@ -100,8 +99,6 @@ class RegisterScales(_Scales):
 
     A lane holds four columns of one row: one scale of A for each.
     """
-
-    in_lds = False
 
     def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any,
                  lane: Lane) -> None:

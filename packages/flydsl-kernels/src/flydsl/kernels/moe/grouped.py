@@ -70,7 +70,7 @@ def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> 
         held, scales = microscales(rows, expert, column)
         sources.append(held)
     elif kind == "blocks":
-        blocks: Any = BlockScales(rows, expert, column)
+        blocks = BlockScales(rows, expert, column)
         sources.append(blocks.source)
         order = partial(order, beside=op.blocks, delay=SUMS_DELAY)
     if x is None:

@@ -39,8 +39,6 @@ class BlockScales:
     each other, and take turns in being the first.
     """
 
-    in_lds = False
-
     def __init__(self, rows: TileRows, expert: Any, column: Any) -> None:
         tensors, lane, config = rows.tensors, rows.lane, rows.config
         count, self._per_tile, self._tiles = config.scales_k, config.share_k // SCALE_K["blocks"], config.scale_tiles

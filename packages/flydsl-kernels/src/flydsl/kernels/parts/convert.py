@@ -8,6 +8,7 @@ import flydsl.expr as fx
 
 from ..target import Target, target
 from .packed import pack_fp8
+from .runs import run_of
 
 __all__ = ["INT4_MAX", "INT8_MAX", "ROUNDINGS", "from_quantised", "quantised_max", "scale_of", "to_quantised",
            "weights_to", "widened"]
@@ -49,7 +50,7 @@ def _to_fp8(x: Any, element: Any) -> Any:
         pad = fx.zeros_like(x)
         lanes = [x[i] if i < x.numel else pad[0] for i in range(4)]
         wide = _to_fp8(fx.Vector.from_elements(lanes, fx.Float32), element)
-        return wide.shuffle(wide, list(range(x.numel)))
+        return run_of(wide, 0, x.numel)
     return fx.Vector.from_elements(pack_fp8([x[i] for i in range(x.numel)]), fx.Int32).bitcast(element)
 
 

@@ -17,6 +17,7 @@ import flydsl.expr as fx
 from .epilogue import Epilogue, Terms, TilePlace, values
 from .index import div, mod
 from .memory import Buffer, lds_read, lds_write
+from .runs import run_of
 from .tile import CHUNK_BYTES
 
 __all__ = ["ShufflePlan", "shuffle_tile"]
@@ -105,7 +106,7 @@ def _write(base: Any, row: Any, column: Any, value: Any, plan: ShufflePlan) -> N
     """Write what a lane has of a row, at most a chunk at a time."""
     width = min(plan.run, CHUNK_BYTES // plan.element_bytes)
     for i in range(0, plan.run, width):
-        part = value if width == plan.run else value.shuffle(value, list(range(i, i + width)))
+        part = value if width == plan.run else run_of(value, i, width)
         lds_write(base, _unit(row, column + i, plan, width)[0] * width, part)
 
 

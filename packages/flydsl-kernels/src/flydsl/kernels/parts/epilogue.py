@@ -18,6 +18,7 @@ import flydsl.expr as fx
 from .mathx import gelu, relu, sigmoid, silu, tanh
 from .memory import Buffer, float_element
 from .random import philox4x32, round_bf16_stochastic
+from .runs import run_of
 
 __all__ = ["ACTIVATE", "FAR", "GATED", "SWIGLU_LIMIT", "Activate", "Bias", "Epilogue", "Multiply", "ScaleBoth", "Step",
            "Terms", "TilePlace", "gated", "store_tile", "values"]
@@ -224,7 +225,7 @@ def store_tile(c: Any, element: Any, acc: Sequence[Any], epilogue: Epilogue, pla
             row = place.tile_rows[mi]
             out_value = _rounded(value, element, epilogue.seed, place, row, column)
             for i in range(0, count, width):
-                part = out_value if width == count else out_value.shuffle(out_value, list(range(i, i + width)))
+                part = out_value if width == count else run_of(out_value, i, width)
                 put(out, place.offset(row, column, element.width // 8, i), part)
 
 

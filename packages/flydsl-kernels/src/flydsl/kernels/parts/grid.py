@@ -20,6 +20,7 @@ from .cshuffle import ShufflePlan, shuffle_tile
 from .epilogue import Bias, Epilogue, TilePlace
 from .index import mod
 from .memory import Buffer, lds_read, lds_write
+from .runs import run_of
 
 __all__ = ["Slice", "add_slice", "add_wave_slices", "block_of"]
 
@@ -56,7 +57,7 @@ def _add_pairs(out: Buffer, at: Any, vector: Any) -> None:
     """The same for chips whose buffer instructions cannot add pairs of the type: by address, within the bounds."""
     if at < out.count:
         for i in fx.range_constexpr(0, vector.numel, 2):
-            pair = vector.shuffle(vector, [i, i + 1])
+            pair = run_of(vector, i, 2)
             fx.llvm.atomic_add((out.pointer + (at + i)).llvm_ptr, pair, syncscope=AGENT)
 
 

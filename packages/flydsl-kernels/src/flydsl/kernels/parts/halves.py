@@ -9,6 +9,7 @@ import flydsl.expr as fx
 from ..host.dtypes import FLOATS
 from ..target import Target
 from .packed import e8m0_value, unpack
+from .runs import runs_of
 
 __all__ = ["conversion_cost", "dequantised", "fp4_table", "fp4_to_bf16", "fp4_to_half", "int4_to_bf16"]
 
@@ -65,7 +66,7 @@ def fp4_to_half(word: Any, scale: Any, dtype: str, target: Target) -> Any:
 def _words_of(values: Any, element: Any) -> Any:
     """Words of an even number of f32 as 16-bit floats: word by word, since a vector of these that a loop carries would
     be taken apart into single elements."""
-    pairs = [values.shuffle(values, [i, i + 1]).to(element) for i in range(0, values.numel, 2)]
+    pairs = [pair.to(element) for pair in runs_of(values, 2)]
     return fx.Vector.from_elements([pair.bitcast(fx.Int32)[0] for pair in pairs], fx.Int32)
 
 

@@ -23,6 +23,7 @@ import flydsl.expr as fx
 from ..target import Target
 from .index import div, mod
 from .memory import WORDS
+from .runs import run_of
 from .tile import CHUNK_BYTES
 
 __all__ = ["FORMATS", "MICRO_GROUP", "MICRO_K", "MatrixOp", "Microformat", "matrix_op", "microscaled_op"]
@@ -102,7 +103,7 @@ class MatrixOp:
 def _part(chunk: Any, i: int, count: int) -> Any:
     """Part `i` of the chunk as `count` vectors."""
     n = chunk.numel // count
-    return chunk if count == 1 else chunk.shuffle(chunk, list(range(i * n, (i + 1) * n)))
+    return chunk if count == 1 else run_of(chunk, i * n, n)
 
 
 def _joined(parts: list[Any]) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS, require_element
+from .runs import run_of
 
 __all__ = ["MOST_BITS", "WORDS", "Buffer", "float_element", "lds_read", "lds_write", "pointer", "read_at",
            "write_at"]
@@ -76,8 +77,8 @@ class Buffer:
         """Store a vector of the element type; more than 16 bytes in several accesses."""
         if value.numel * self.element.width > MOST_BITS:
             half = value.numel // 2
-            self.store(at, value.shuffle(value, list(range(half))), cache)
-            self.store(at + half, value.shuffle(value, list(range(half, value.numel))), cache)
+            self.store(at, run_of(value, 0, half), cache)
+            self.store(at + half, run_of(value, half, value.numel - half), cache)
             return
         atom = fx.make_copy_atom(fx.rocdl.BufferCopy(value.numel * self.element.width, cache), self.element)
         register = fx.make_rmem_tensor(value.numel, self.element)
@@ -95,7 +96,7 @@ class Buffer:
         atom = fx.make_copy_atom(kind, self.element)
         for i in range(0, vector.numel, step):
             register = fx.make_rmem_tensor(step, self.element)
-            register.store(vector.shuffle(vector, list(range(i, i + step))))
+            register.store(run_of(vector, i, step))
             fx.copy(atom, register, self.view(at + i, step))
 
 

@@ -1,0 +1,68 @@
+// Register memory that is wider than any operand of an instruction becomes several values, as its accesses allow.
+// RUN: fly-opt %s --split-input-file --fly-promote-regmem-to-vectorssa | FileCheck %s
+
+// What is written and read in the loop alone is cut where accesses begin, and is no part of the loop's state.
+// CHECK-LABEL: gpu.module @temporary
+// CHECK-DAG: %[[TWO:.*]] = ub.poison : vector<16xf32>
+// CHECK-DAG: %[[ONE:.*]] = ub.poison : vector<8xf32>
+// CHECK: scf.for
+// CHECK-NOT: iter_args
+// CHECK: %[[A:.*]] = vector.insert_strided_slice %arg1, %[[ONE]] {offsets = [0]{{.*}} into vector<8xf32>
+// CHECK: %[[LOW:.*]] = vector.insert_strided_slice %arg1, %[[TWO]] {offsets = [0]{{.*}} into vector<16xf32>
+// CHECK: %[[B:.*]] = vector.insert_strided_slice %arg2, %[[LOW]] {offsets = [8]{{.*}} into vector<16xf32>
+// CHECK: vector.extract_strided_slice %[[A]]
+// CHECK: vector.extract_strided_slice %[[B]]
+// CHECK-NOT: scf.yield
+gpu.module @temporary {
+  // CODEGEN gfx942,gfx950: global_store_dwordx4
+  // CODEGEN gfx1201,gfx1250: global_store_b128
+  gpu.func @k(%out: !fly.ptr<f32, global>, %x: vector<8xf32>, %y: vector<8xf32>) kernel {
+    %p = fly.make_ptr() {dictAttrs = {allocSize = 128 : i64}} : () -> !fly.ptr<f32, register>
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c4 = arith.constant 4 : i32
+    %o16 = fly.make_int_tuple() : () -> !fly.int_tuple<16>
+    %o24 = fly.make_int_tuple() : () -> !fly.int_tuple<24>
+    %o40 = fly.make_int_tuple() : () -> !fly.int_tuple<40>
+    scf.for %i = %c0 to %c4 step %c1 : i32 {
+      %p16 = fly.add_offset(%p, %o16) : (!fly.ptr<f32, register>, !fly.int_tuple<16>) -> !fly.ptr<f32, register>
+      %p24 = fly.add_offset(%p, %o24) : (!fly.ptr<f32, register>, !fly.int_tuple<24>) -> !fly.ptr<f32, register>
+      %p40 = fly.add_offset(%p, %o40) : (!fly.ptr<f32, register>, !fly.int_tuple<40>) -> !fly.ptr<f32, register>
+      fly.ptr.store(%x, %p40) : (vector<8xf32>, !fly.ptr<f32, register>) -> ()
+      fly.ptr.store(%x, %p16) : (vector<8xf32>, !fly.ptr<f32, register>) -> ()
+      fly.ptr.store(%y, %p24) : (vector<8xf32>, !fly.ptr<f32, register>) -> ()
+      %v = fly.ptr.load(%p40) : (!fly.ptr<f32, register>) -> vector<8xf32>
+      %w = fly.ptr.load(%p16) : (!fly.ptr<f32, register>) -> vector<16xf32>
+      fly.ptr.store(%v, %out) : (vector<8xf32>, !fly.ptr<f32, global>) -> ()
+      fly.ptr.store(%w, %out) : (vector<16xf32>, !fly.ptr<f32, global>) -> ()
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// Of an accumulator, each turn reads what the last one wrote: it stays one value, the state of the loop.
+// CHECK-LABEL: gpu.module @accumulator
+// CHECK: scf.for {{.*}} iter_args({{.*}}) -> (vector<128xf32>)
+gpu.module @accumulator {
+  // CODEGEN gfx942,gfx950: global_store_dwordx4
+  // CODEGEN gfx1201,gfx1250: global_store_b128
+  gpu.func @k(%out: !fly.ptr<f32, global>, %x: vector<128xf32>, %y: vector<8xf32>) kernel {
+    %p = fly.make_ptr() {dictAttrs = {allocSize = 128 : i64}} : () -> !fly.ptr<f32, register>
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c4 = arith.constant 4 : i32
+    %o8 = fly.make_int_tuple() : () -> !fly.int_tuple<8>
+    %p8 = fly.add_offset(%p, %o8) : (!fly.ptr<f32, register>, !fly.int_tuple<8>) -> !fly.ptr<f32, register>
+    fly.ptr.store(%x, %p) : (vector<128xf32>, !fly.ptr<f32, register>) -> ()
+    scf.for %i = %c0 to %c4 step %c1 : i32 {
+      %v = fly.ptr.load(%p8) : (!fly.ptr<f32, register>) -> vector<8xf32>
+      %s = arith.addf %v, %y : vector<8xf32>
+      fly.ptr.store(%s, %p8) : (vector<8xf32>, !fly.ptr<f32, register>) -> ()
+    }
+    %w = fly.ptr.load(%p) : (!fly.ptr<f32, register>) -> vector<128xf32>
+    fly.ptr.store(%w, %out) : (vector<128xf32>, !fly.ptr<f32, global>) -> ()
+    gpu.return
+  }
+}
