@@ -32,7 +32,7 @@ namespace {
 /// What is known of the elements of an allocation.
 struct Elements {
   BitVector inside;  ///< an access has the element before as well
-  BitVector exposed; ///< some block reads it before it writes it
+  BitVector exposed; ///< some block reads it where it did not write it last
 };
 
 /// The elements of all allocations.
@@ -66,27 +66,41 @@ public:
   }
 
 private:
-  void visit(Block &block) {
-    DenseMap<Operation *, BitVector> written;
+  using Sets = DenseMap<Operation *, BitVector>;
+
+  BitVector &at(Sets &sets, Operation *root) {
+    return sets.try_emplace(root, elements[root].inside.size()).first->second;
+  }
+
+  // Returns what the block writes, in its regions too. `known` is what the block itself wrote last: where
+  // a region wrote it since, the block reads what another one wrote.
+  Sets visit(Block &block) {
+    Sets known, changed;
     for (Operation &op : block) {
       for (Region &region : op.getRegions())
         for (Block &inner : region)
-          visit(inner);
+          for (const auto &[root, written] : visit(inner)) {
+            at(changed, root) |= written;
+            at(known, root).reset(written);
+          }
       auto access = accesses.find(&op);
       if (access == accesses.end())
         continue;
       auto [root, begin] = access->second;
       Elements &of = elements[root];
-      BitVector &here = written.try_emplace(root, of.inside.size()).first->second;
       int64_t end = begin + countOf(&op);
       of.inside.set(begin + 1, end);
-      if (isa<PtrStoreOp>(op))
+      BitVector &here = at(known, root);
+      if (isa<PtrStoreOp>(op)) {
         here.set(begin, end);
-      else
+        at(changed, root).set(begin, end);
+      } else {
         for (int64_t i : llvm::seq(begin, end))
           if (!here[i])
             of.exposed.set(i);
+      }
     }
+    return changed;
   }
 
   const DenseMap<Operation *, RegisterAccess> &accesses;

@@ -15,8 +15,8 @@ namespace mlir::fly {
 
 /// Makes several allocations of one that is much wider than any operand of an instruction, where
 /// its accesses allow it: LLVM takes apart such a vector, in time that grows with the square of its
-/// size. Each access is within one part. Elements that a block reads before it writes them stay
-/// together: what crosses regions has its registers by the whole.
+/// size. Each access is within one part. Elements that a block reads where it did not write them
+/// last stay together: what crosses regions has its registers by the whole.
 ///
 /// `roots` and `accesses` become those of the parts. Accesses keep their pointers, and the
 /// allocations that were cut are returned. `local` gets the allocations, whole ones or parts, of

@@ -66,3 +66,24 @@ gpu.module @accumulator {
     gpu.return
   }
 }
+
+// -----
+
+// A block that has written an element reads what a region has written since.
+// CHECK-LABEL: gpu.module @written_between
+// CHECK: %[[NEW:.*]] = scf.if {{.*}} -> (vector<1xf32>)
+// CHECK: vector.extract %[[NEW]][0]
+gpu.module @written_between {
+  // CODEGEN gfx942,gfx950: global_store_dword
+  // CODEGEN gfx1201,gfx1250: global_store_b32
+  gpu.func @k(%out: !fly.ptr<f32, global>, %x: f32, %y: f32, %c: i1) kernel {
+    %p = fly.make_ptr() {dictAttrs = {allocSize = 1 : i64}} : () -> !fly.ptr<f32, register>
+    fly.ptr.store(%x, %p) : (f32, !fly.ptr<f32, register>) -> ()
+    scf.if %c {
+      fly.ptr.store(%y, %p) : (f32, !fly.ptr<f32, register>) -> ()
+    }
+    %v = fly.ptr.load(%p) : (!fly.ptr<f32, register>) -> f32
+    fly.ptr.store(%v, %out) : (f32, !fly.ptr<f32, global>) -> ()
+    gpu.return
+  }
+}
