@@ -103,18 +103,6 @@ static int32_t countBytes(CopyOpUniversalCopyType op, Type atomTy, Type memoryTy
   return op.getBitSize() / 8;
 }
 
-/// Refuses a value that is not as wide as what one call moves.
-static LogicalResult checkValue(Location loc, CopyOpUniversalCopyType op, Type atomTy, Type memoryTy,
-                                Type valueTy) {
-  int64_t bits = op.getBitSize();
-  auto memref = dyn_cast_or_null<fly::MemRefType>(memoryTy);
-  if (memref && memref.getElemTy().isInteger(1)) // counted, not packed
-    bits = countBytes(op, atomTy, memoryTy);
-  if (valueBits(valueTy) == bits)
-    return success();
-  return emitError(loc) << op << " moves " << bits << " bits, but the value is of type " << valueTy;
-}
-
 /// Refuses memory of an address space that only a target knows (buffer resources).
 static LogicalResult checkSpace(Location loc, Type type, CopyOpUniversalCopyType op) {
   auto memref = dyn_cast_or_null<fly::MemRefType>(type);
@@ -151,9 +139,6 @@ FailureOr<Value> CopyOpUniversalCopyType::emitAtomCallSSA(OpBuilder &builder, Lo
   bool fromMemory = isa<fly::MemRefType>(srcTy);
   if (resultTy && !fromMemory && resultTy != src.getType())
     return emitError(loc) << "a copy of a value has its type, got " << src.getType() << " to " << resultTy;
-  if (resultTy ? failed(checkValue(loc, *this, atomTy, srcTy, resultTy))
-               : !fromMemory && failed(checkValue(loc, *this, atomTy, dstTy, src.getType())))
-    return failure();
   Value other = resultTy && pred ? dst : Value();
   return guarded(builder, loc, pred, other, [&](OpBuilder &b) -> FailureOr<Value> {
     Value value = src;

@@ -20,6 +20,10 @@ using llvm::BitVector;
 static constexpr int64_t kWide = 2048; // bits of what LLVM takes apart in no time
 static constexpr int64_t kUnit = 128;  // bits of the widest access of memory, the least of a part
 
+static bool isWide(VectorType state) {
+  return state.getNumElements() * state.getElementTypeBitWidth() > kWide;
+}
+
 static int64_t countOf(Operation *access) {
   auto load = dyn_cast<PtrLoadOp>(access);
   Type type = load ? load.getResult().getType() : cast<PtrStoreOp>(access).getValue().getType();
@@ -53,7 +57,7 @@ public:
     const Elements &of = elements.find(root)->second;
     int64_t size = state.getNumElements(), bits = state.getElementTypeBitWidth();
     SmallVector<int64_t> places{0};
-    if (size * bits > kWide)
+    if (isWide(state))
       for (int64_t i : llvm::seq<int64_t>(1, size))
         if (i * bits % kUnit == 0 && !of.inside[i] && !(of.exposed[i - 1] && of.exposed[i]))
           places.push_back(i);
@@ -130,7 +134,7 @@ SmallVector<Operation *> fly::cutWideRegisters(Block &body,
         part = clone;
       }
       parts[part] = VectorType::get({end - begin}, state.getElementType());
-      if (!uses.isExposed(root, begin, end))
+      if (isWide(state) && !uses.isExposed(root, begin, end))
         local.insert(part);
       allocated.push_back(part);
     }

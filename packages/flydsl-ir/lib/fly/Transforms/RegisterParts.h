@@ -19,7 +19,7 @@ namespace mlir::fly {
 /// last stay together: what crosses regions has its registers by the whole.
 ///
 /// `roots` and `accesses` become those of the parts. Accesses keep their pointers, and the
-/// allocations that were cut are returned. `local` gets the allocations, whole ones or parts, of
+/// allocations that were cut are returned. `local` gets the wide allocations, or parts of them, of
 /// which no block reads what another one wrote.
 SmallVector<Operation *> cutWideRegisters(Block &body,
                                           llvm::MapVector<Operation *, VectorType> &roots,

@@ -205,36 +205,6 @@ gpu.module @m {
 !at = !fly.copy_atom<!fly.universal_copy<32>, 32>
 !g = !fly.memref<f32, global, 1:1>
 gpu.module @m {
-  gpu.func @wide_load(%g: !g) {
-    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
-    // expected-error @+3 {{'!fly.universal_copy<32>' moves 32 bits, but the value is of type 'vector<4xf32>'}}
-    // expected-error @+2 {{cannot emit}}
-    // expected-error @+1 {{failed to legalize}}
-    %r = fly.copy_atom_call_ssa(%a, %g) {operandSegmentSizes = array<i32: 1, 1, 0, 0>} : (!at, !g) -> vector<4xf32>
-    gpu.return
-  }
-}
-
-// -----
-
-!at = !fly.copy_atom<!fly.universal_copy<32>, 32>
-!g = !fly.memref<f32, global, 1:1>
-gpu.module @m {
-  gpu.func @wide_store(%g: !g, %v: vector<4xf32>) {
-    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
-    // expected-error @+3 {{'!fly.universal_copy<32>' moves 32 bits, but the value is of type 'vector<4xf32>'}}
-    // expected-error @+2 {{cannot emit}}
-    // expected-error @+1 {{failed to legalize}}
-    fly.copy_atom_call_ssa(%a, %v, %g) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!at, vector<4xf32>, !g) -> ()
-    gpu.return
-  }
-}
-
-// -----
-
-!at = !fly.copy_atom<!fly.universal_copy<32>, 32>
-!g = !fly.memref<f32, global, 1:1>
-gpu.module @m {
   gpu.func @other_value(%v: f32) {
     %a = fly.make_copy_atom {valBits = 32 : i32} : !at
     // expected-error @+3 {{a copy of a value has its type, got 'f32' to 'i32'}}

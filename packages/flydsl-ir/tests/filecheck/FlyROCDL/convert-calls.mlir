@@ -20,6 +20,23 @@ gpu.module @m {
 
 // -----
 
+// From memory to a value the type of the result is loaded, a value is stored as it is: also where an atom is narrower.
+!at = !fly.copy_atom<!fly.universal_copy<32>, 32>
+!g = !fly.memref<f32, global, 4:1, align<16>>
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @values(
+  // CHECK-NEXT: %[[V:.*]] = llvm.load %arg0 : !llvm.ptr<1> -> vector<4xf32>
+  // CHECK-NEXT: llvm.store %[[V]], %arg1 : vector<4xf32>, !llvm.ptr<1>
+  gpu.func @values(%g: !g, %h: !g) {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    %r = fly.copy_atom_call_ssa(%a, %g) {operandSegmentSizes = array<i32: 1, 1, 0, 0>} : (!at, !g) -> vector<4xf32>
+    fly.copy_atom_call_ssa(%a, %r, %h) {operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!at, vector<4xf32>, !g) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
 // A predicate in memory is loaded, for every kind of atom; its swizzle is applied.
 !buffer = !fly.copy_atom<!fly_rocdl.cdna3.buffer_copy<32>, 32>
 !dma = !fly.copy_atom<!fly_rocdl.cdna3.buffer_copy_lds<32>, 32>
