@@ -87,7 +87,7 @@ def test_nothing_below_an_operation_asks_for_the_current_target():
         "comm/group.py": {"__init__"}, "comm/mega.py": {"__init__"}, "comm/op.py": {"_reduced_norm"},
         "comm/symmetric.py": {"__init__"}, "comm/transport.py": {"__init__"}, "tune.py": {"try_choice"},
         "compat/pa_decode_fp8.py": {"get_recommended_splits", "_operands", "get_pa_metadata"},
-        "compat/moe_sorting.py": {"moe_softmax_sort_flydsl"},
+        "compat/moe_sorting.py": {"moe_softmax_sort_flydsl"}, "compat/moe_stages.py": {"flydsl_moe_stage1"},
         "compat/moe_gemm_2stage_mxscale_gfx1250.py": {"launch_moe_gemm_a8w4"},
         "rope/qk_norm.py": {"flydsl_qk_norm_rope_quant"},
         "compat/rdna_gemm.py": {"rdna3_gemm_autotuned", "pick_tile"},

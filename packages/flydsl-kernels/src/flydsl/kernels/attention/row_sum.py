@@ -17,7 +17,8 @@ __all__ = ["RowSum"]
 
 @dataclass(frozen=True)
 class RowSum:
-    """Weights of a row, ``2**(score - base)`` of scores to base 2, which sum up to `total`: 0 if it sees nothing."""
+    """Weights of a row, ``e**(score - base)``, which sum up to `total`: 0 if it sees nothing. Differences are scaled to
+    base 2, and not scores: these may be the lowest f32."""
 
     base: Any
     total: Any
@@ -25,7 +26,7 @@ class RowSum:
     @classmethod
     def of_score(cls, score: Any) -> RowSum:
         """Of a natural logarithm: that of a sink, or that of another row."""
-        return cls(score * LOG2E, fx.Float32(1.0))
+        return cls(score, fx.Float32(1.0))
 
     @classmethod
     def of(cls, parts: Iterable[RowSum]) -> RowSum:
@@ -36,7 +37,7 @@ class RowSum:
 
     def decay(self, base: Any) -> Any:
         """What weights are multiplied by for a larger base."""
-        return exp2(self.base - base)
+        return exp2((self.base - base) * LOG2E)
 
     def share(self, factor: Any = 1.0) -> Any:
         """`factor` over the total, 0 of a row that sees nothing."""
@@ -44,5 +45,5 @@ class RowSum:
 
     @property
     def log(self) -> Any:
-        """Natural logarithm of the sum of ``2**score``: -inf of a row that sees nothing."""
-        return (self.total > 0.0).select((self.base + fx.math.log2(self.total)) * LN2, -math.inf)
+        """Of the sum of ``e**score``: -inf of a row that sees nothing."""
+        return (self.total > 0.0).select(self.base + fx.math.log2(self.total) * LN2, -math.inf)

@@ -16,7 +16,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.indices import any_lane, rarely
-from ..parts.mathx import LOG2E, LOWEST, exp2, tanh
+from ..parts.mathx import LN2, LOWEST, exp2, tanh
 from ..parts.runs import run_of, runs_of
 from .config import AttentionConfig
 from .row_sum import RowSum
@@ -348,7 +348,7 @@ class Softmax:
             total = self.total[row]
             for apart in self._apart:
                 total = total + fx.shuffle_xor(total, apart, fx.num_warp_threads())
-            found.append(RowSum(self.base[row] if self.config.plain else self.base[row] * LOG2E, total))
+            found.append(RowSum(self.base[row] * LN2 if self.config.plain else self.base[row], total))
         return found
 
 
