@@ -219,12 +219,12 @@ def experts(quant: str, gated: bool, block: int, target: Any) -> Loop:
 
     import flydsl.compiler as flyc
     import flydsl.expr as fx
-    from flydsl.kernels.gemm.config import SCALE_BLOCK
     from flydsl.kernels.moe.config import FORMATS
     from flydsl.kernels.moe.experts import experts_config
     from flydsl.kernels.moe.grouped import launch_grouped
     from flydsl.kernels.moe.tuned import tiles_of_block
     from flydsl.kernels.parts.index import align_up
+    from flydsl.kernels.parts.matrix import SCALE_BLOCK
 
     kind = FORMATS[quant]
     scale = "e8m0" if kind.b == "fp4" else "bf16"

@@ -1,5 +1,6 @@
 """Rotary embedding and its fused cache write against their definitions."""
 
+import numpy as np
 import pytest
 from kernel_helpers import DTYPES, Guarded, close, fp8_dtype, random, torch
 
@@ -303,6 +304,12 @@ def test_the_older_builder_refuses_operands_that_do_not_fit():
                       (8, torch.zeros(shape).bfloat16()[:2])):
         with pytest.raises(ValueError, match="holds fewer elements"):
             launch(*given[:at], wrong, *given[at + 1 :])
+    arrays = [x.float().numpy().astype(np.float16) if x.dtype == torch.bfloat16 else x.numpy() for x in given[:11]]
+    turned = arrays[0][:, ::-1]
+    backwards = build_fused_rope_cache_module(16, -1, 2, 2, 8, dtype_str="f16")
+    for at in (0, 1, 2, 9, 10):
+        with pytest.raises(ValueError, match="ascending order"):
+            backwards(*arrays[:at], turned, *arrays[at + 1 :], tokens, np.ones(1, np.float32), np.ones(1, np.float32))
     for at in (3, 6):
         with pytest.raises(TypeError, match="built for Int32, but an argument holds Int64"):
             launch(*given[:at], given[at].long(), *given[at + 1 :])

@@ -14,9 +14,9 @@ from ..parts.epilogue import FAR
 from ..parts.index import cdiv, div, mod
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile, Staged
+from ..parts.matrix import SCALE_BLOCK
 from ..parts.memory import Buffer, lds_read, lds_write
 from ..parts.reduce import Lds
-from .config import SCALE_BLOCK
 from .preshuffle_config import PreshuffleConfig
 
 __all__ = ["RegisterScales", "SharedScales"]

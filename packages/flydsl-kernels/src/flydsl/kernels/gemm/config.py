@@ -22,9 +22,8 @@ from ..parts.matrix import MatrixOp
 from ..parts.reduce import Lds
 from ..parts.tile import CHUNK_BYTES
 
-__all__ = ["FLOAT_NAMES", "SCALE_BLOCK", "LARGE_TILE", "GemmConfig", "eight_waves", "run"]
+__all__ = ["FLOAT_NAMES", "LARGE_TILE", "GemmConfig", "eight_waves", "run"]
 
-SCALE_BLOCK = 128  # k, and columns, of one scale
 LARGE_TILE = 128 * 256  # elements of C, from which eight waves of gfx950 can be better than four
 SIMDS, USUAL_REGISTERS = 4, 256  # of a compute unit, and those that instructions name directly
 FLOAT_NAMES = {"fp16": "f16", "f16": "f16", "bf16": "bf16", "f32": "f32"}  # as callers spell them

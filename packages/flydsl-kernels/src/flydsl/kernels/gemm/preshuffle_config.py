@@ -13,10 +13,10 @@ from ..host.dense import Extent
 from ..parts.cshuffle import ShufflePlan
 from ..parts.index import align_up, cdiv
 from ..parts.lane import Lane
-from ..parts.matrix import MatrixOp, matrix_op
+from ..parts.matrix import SCALE_BLOCK, MatrixOp, matrix_op
 from ..parts.tile import RowTile, SpreadTile
 from ..target import Target
-from .config import FLOAT_NAMES, LARGE_TILE, SCALE_BLOCK, GemmConfig, eight_waves
+from .config import FLOAT_NAMES, LARGE_TILE, GemmConfig, eight_waves
 
 __all__ = ["ACTIVATIONS", "IN_DTYPES", "PreshuffleConfig", "preshuffle_config"]
 

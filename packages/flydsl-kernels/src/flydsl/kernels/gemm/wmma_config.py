@@ -11,11 +11,11 @@ import flydsl.expr as fx
 
 from ..host.dense import Extent
 from ..parts.index import cdiv
-from ..parts.matrix import FORMATS, MICRO_GROUP, MICRO_K, MatrixOp, matrix_op, microscaled_op
+from ..parts.matrix import FORMATS, MICRO_GROUP, MICRO_K, SCALE_BLOCK, MatrixOp, matrix_op, microscaled_op
 from ..parts.products import part_rows
 from ..parts.tensor_tile import TensorTile
 from ..target import Target
-from .config import SCALE_BLOCK, GemmConfig
+from .config import GemmConfig
 
 __all__ = ["DATA_FORMATS", "SCALE_ROWS", "SLAB", "WmmaConfig", "wmma_config"]
 

@@ -16,6 +16,7 @@ from ..parts.epilogue import store_tile
 from ..parts.index import cdiv, compute_mcast_masks, div, mod
 from ..parts.lane import Lane, lane_of
 from ..parts.mainloop import Held, KTile, MainLoop, Ring
+from ..parts.matrix import SCALE_BLOCK
 from ..parts.memory import Buffer, pointer
 from ..parts.products import TileProducts
 from ..parts.reduce import Lds
@@ -23,7 +24,7 @@ from ..parts.scales import RowScales
 from ..parts.schedule import Tally
 from ..parts.tensor_tile import TensorMoves
 from ..parts.tile import CHUNK_BYTES
-from .config import SCALE_BLOCK, run
+from .config import run
 from .epilogue import gemm_epilogue
 from .wmma_config import SCALE_ROWS, SLAB, WmmaConfig
 

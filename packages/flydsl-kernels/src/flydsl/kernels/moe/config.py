@@ -14,7 +14,7 @@ from ..host.dtypes import FLOATS, element_of
 from ..parts.epilogue import GATED
 from ..parts.index import align_up, cdiv, div, mod
 from ..parts.matrix import FORMATS as MICROFORMATS
-from ..parts.matrix import MatrixOp, matrix_op, microscaled_op
+from ..parts.matrix import MICRO_GROUP, SCALE_BLOCK, MatrixOp, matrix_op, microscaled_op
 from ..parts.memory import WORDS
 from ..parts.tile import CHUNK_BYTES, RowTile
 from ..target import Target
@@ -68,7 +68,7 @@ class Format:
 
 BITS = {None: 16, "fp8": 8, "i8": 8, "fp4": 4, "i4": 4, "u4": 4}
 BYTES = {"i4": "u8", "u4": "u8"}  # what two of them are stored in
-SCALE_K = {"blocks": 128, "groups": 32, "micro": 32}
+SCALE_K = {"blocks": SCALE_BLOCK, "groups": 32, "micro": MICRO_GROUP}
 FORMATS = {
     "none": Format(),
     "fp8": Format("fp8", None, "rows"),

@@ -13,16 +13,16 @@ from ..parts.epilogue import FAR
 from ..parts.index import align_up, div, mod
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile
+from ..parts.matrix import MICRO_GROUP, MICRO_K, SCALE_BLOCK
 from ..parts.memory import Buffer
 from ..parts.scales import PairedScales
-from .config import SCALE_K, GroupedConfig
+from .config import GroupedConfig
 from .rows import TileRows
 from .sources import columns_of, strips_of, wave_k
 
 __all__ = ["BlockScales", "microscales"]
 
-SPAN = 128  # k of microscaled instructions
-PER_SPAN = SPAN // SCALE_K["micro"]
+PER_SPAN = MICRO_K // MICRO_GROUP  # scales of an instruction
 ONE = 127  # the scale of 1
 
 
@@ -41,7 +41,7 @@ class BlockScales:
 
     def __init__(self, rows: TileRows, expert: Any, column: Any) -> None:
         tensors, lane, config = rows.tensors, rows.lane, rows.config
-        count, self._per_tile, self._tiles = config.scales_k, config.share_k // SCALE_K["blocks"], config.scale_tiles
+        count, self._per_tile, self._tiles = config.scales_k, config.share_k // SCALE_BLOCK, config.scale_tiles
         self._share = partial(_share, lane=lane, config=config)
         x = Buffer(tensors["x_scale"], fx.Float32, None, fx.Int64(rows.of_x) * count)
         w = Buffer(tensors["w_scale"], fx.Float32, fx.Int64(expert) * config.expert_scales, config.expert_scales)
@@ -49,10 +49,10 @@ class BlockScales:
         along, further = (1, rows.of_x) if config.turned_scales else (count, 1)
         columns, self._times = columns_of(column, lane.wave, config), 1
         span = 16 * config.n_repeat
-        if config.adjoining and 128 % span == config.n * (config.streams - 1) % span == 0:
+        if config.adjoining and SCALE_BLOCK % span == config.n * (config.streams - 1) % span == 0:
             columns, self._times = columns[:1], config.n_repeat
         self._x = [(x, (row < rows.of_x).select(row * along, FAR // 4), further) for row in rows.sources]
-        self._w = [(w, div(at + s * config.n, 128) * count, 1) for at in columns for s in range(config.streams)]
+        self._w = [(w, div(at + s * config.n, SCALE_BLOCK) * count, 1) for at in columns for s in range(config.streams)]
 
     @property
     def source(self) -> Held:
@@ -104,7 +104,7 @@ def _elements(buffer: Buffer, places: list[Any], step: int, config: GroupedConfi
     Args:
         places: element of each tile's rows for the first 128 k; `step` to the next.
     """
-    steps = config.share_k // SPAN
+    steps = config.share_k // MICRO_K
 
     def word(element: Any) -> Any:
         return element.to(fx.Uint8).to(fx.Int32) if buffer.element is fx.Int8 else element
@@ -121,7 +121,7 @@ def _words(sides: list[PairedScales], tile_k: int) -> _Side:
     Args:
         sides: of gate and up where they are apart; their tiles take turns.
     """
-    tiles = 2 * SPAN // tile_k
+    tiles = 2 * MICRO_K // tile_k
 
     def fetch(t: KTile, before: Any) -> Any:
         if t.further % tiles:

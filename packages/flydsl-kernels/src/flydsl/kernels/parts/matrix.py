@@ -26,7 +26,7 @@ from .memory import WORDS
 from .runs import run_of
 from .tile import CHUNK_BYTES
 
-__all__ = ["FORMATS", "MICRO_GROUP", "MICRO_K", "MatrixOp", "Microformat", "matrix_op", "microscaled_op"]
+__all__ = ["FORMATS", "MICRO_GROUP", "MICRO_K", "SCALE_BLOCK", "MatrixOp", "Microformat", "matrix_op", "microscaled_op"]
 
 
 HALVES = {"f16": fx.Float16, "bf16": fx.BFloat16}
@@ -155,6 +155,7 @@ FORMATS = {"fp8": Microformat("Float8E4M3FN", 128, 8), "fp6": Microformat("Float
            "fp4": Microformat("Float4E2M1FN", 64, 4)}
 MICRO_K = 128  # of an instruction
 MICRO_GROUP = 32  # k of a scale
+SCALE_BLOCK = 128  # k, and columns, of an f32 scale behind the instruction
 UNIT_SCALES = 0x7F7F7F7F  # e8m0 bytes of 1.0
 
 

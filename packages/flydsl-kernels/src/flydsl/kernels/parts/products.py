@@ -9,13 +9,12 @@ from typing import Any
 import flydsl.expr as fx
 
 from .mainloop import KTile, Multiply
-from .matrix import MatrixOp
+from .matrix import SCALE_BLOCK, MatrixOp
 from .operand import Fragments
 from .schedule import Tally, hot_loop_schedule
 
-__all__ = ["BLOCK_K", "BlockScaledProducts", "TileProducts", "part_rows"]
+__all__ = ["BlockScaledProducts", "TileProducts", "part_rows"]
 
-BLOCK_K = 128  # of an f32 scale
 OPEN_SUMS = 3  # complete partial sums that wait to be added, which a tile leaves to the next
 
 Source = Fragments | Callable[..., list[Any]]
@@ -157,7 +156,7 @@ class BlockScaledProducts(TileProducts):
     def __init__(self, op: MatrixOp, tally: Tally, m_tiles: int, n_tiles: int, blocks: int, a: Any, of_b: Any,
                  factors: Callable[..., list[Any]], apart: int = 1, first_block: Any = 0,
                  in_lds: bool = False) -> None:
-        self._calls = BLOCK_K * op.element_bytes // (op.block_bytes * op.blocks)  # of the instruction, in a part
+        self._calls = SCALE_BLOCK * op.element_bytes // (op.block_bytes * op.blocks)  # of the instruction, in a part
         self._of_b = of_b
         super().__init__(op, tally, m_tiles, n_tiles, blocks // op.blocks // self._calls, a, of_b,
                          size=max(part_rows(m_tiles) // self._calls, 1), first_block=first_block)

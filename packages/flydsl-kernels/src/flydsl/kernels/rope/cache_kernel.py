@@ -237,6 +237,7 @@ def _require_heads(name: str, tensors: dict[str, Any], tokens: Any, config: Cach
     fx.host_assert((feature == 1) | (tokens == 0), f"{name}: the features of a head must follow each other")
     for fits in ((token % vec == 0) | (tokens <= 1), head % vec == 0 if heads > 1 else True):
         fx.host_assert(fits, f"{name}: heads must begin at multiples of {vec} elements")
+    fx.host_assert(head >= 0 if heads > 1 else True, f"{name}: heads must lie in ascending order")
     fx.host_assert((heads - 1) * head + dim < FARTHEST,
                    f"{name}: the heads of a token reach over {FARTHEST} elements or more")
 
