@@ -47,6 +47,15 @@ def test_two_entries_for_one_kernel(sim, image):
     refused(sim, mutations.with_metadata(image, mutations.pack(tree)), "two metadata entries for kernel k")
 
 
+@pytest.mark.parametrize("key", [".vgpr_count", ".sgpr_count", ".agpr_count"])
+@pytest.mark.parametrize("count", [2**32 - 1, 2**32 + 8, 2**63, 4097])
+def test_numbers_of_registers_that_no_file_has(sim, image, key, count):
+    """Occupancy is counted in granules of them; rounded up, the largest numbers were 0."""
+    tree = mutations.read_metadata(image)
+    tree["amdhsa.kernels"][0][key] = count
+    refused(sim, mutations.with_metadata(image, mutations.pack(tree)), rf"kernel k has -?\d+ registers \({key}\)")
+
+
 def test_hidden_pointer_of_four_bytes(sim, image):
     tree = mutations.read_metadata(image)
     next(a for a in tree["amdhsa.kernels"][0][".args"] if a[".value_kind"] == "hidden_heap_v1")[".size"] = 4
