@@ -1,8 +1,9 @@
 """Random functions of LLVM IR for differential tests: the same text for AMD GPUs and for the host.
 
-A function takes four 64-bit words of a lane and returns one. It is straight code with a loop whose trips differ from
-lane to lane; every operation is defined for all operands. What C cannot say is what these are for: saturation, funnel
-shifts, overflow bits, conversions that saturate, exact minima and maxima, roundings, vectors of small elements.
+A function takes four 64-bit words of a lane, and the lane's word of memory, and returns one. It is straight code with a
+loop whose trips differ from lane to lane; every operation is defined for all operands. What C cannot say is what these
+are for: saturation, funnel shifts, overflow bits, conversions that saturate, exact minima and maxima, roundings,
+vectors of small elements, atomic operations of all kinds in all scopes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ INT_CALLS = ("sadd.sat", "uadd.sat", "ssub.sat", "usub.sat", "sshl.sat", "ushl.s
 ONE_CALLS = ("bitreverse", "ctpop", "ctlz", "cttz", "abs")
 VECTOR_CALLS = ("sadd.sat", "uadd.sat", "ssub.sat", "usub.sat", "smin", "smax", "umin", "umax")
 ROUNDINGS = ("floor", "ceil", "trunc", "roundeven", "round")
+ATOMICS = ("xchg", "add", "sub", "and", "nand", "or", "xor", "max", "min", "umax", "umin", "uinc_wrap", "udec_wrap",
+           "usub_cond", "usub_sat")
+ORDERS = ("monotonic", "acquire", "release", "acq_rel", "seq_cst")
+SCOPES = ("", 'syncscope("agent") ', 'syncscope("workgroup") ', 'syncscope("wavefront") ', 'syncscope("agent-one-as") ')
 COMPARES = ("oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno")
 
 
@@ -178,7 +183,28 @@ class Function:
         self.add(kind, value)
         self.add(element, self.emit(f"extractelement {kind} {value}, i32 {rng.randrange(count)}"))
 
+    def atomic(self) -> None:
+        """An atomic operation on the lane's own word, by whose old and new contents it is judged."""
+        rng, scope = self.rng, self.rng.choice(SCOPES)
+        kind = rng.choice((*INTS, "i32", "i64", "float", "double"))
+        self.lines.append(f"  store {kind} {self.pick(kind)}, PTR %slot")
+        if kind in FLOATS:
+            old = self.emit(f"atomicrmw {rng.choice(('fadd', 'fsub'))} PTR %slot, {kind} {self.pick(kind)} "
+                            f"{scope}{rng.choice(ORDERS)}")
+        elif rng.random() < 0.2:
+            pair = self.emit(f"cmpxchg PTR %slot, {kind} {self.pick(kind)}, {kind} {self.pick(kind)} "
+                             f"{scope}{rng.choice(ORDERS)} monotonic")
+            old = self.emit(f"extractvalue {{{kind}, i1}} {pair}, 0")
+        else:
+            old = self.emit(f"atomicrmw {rng.choice(ATOMICS)} PTR %slot, {kind} {self.pick(kind)} "
+                            f"{scope}{rng.choice(ORDERS)}")
+        self.add(kind, old)
+        self.add(kind, self.emit(f"load {kind}, PTR %slot"))
+
     def step(self) -> None:
+        if self.rng.random() < 0.06:
+            self.atomic()
+            return
         kind = self.rng.choice((*INTS, *INTS, *FLOATS, *FLOATS, *VECTORS[:3], VECTORS[3]))
         if self.rng.random() < 0.1:
             source = self.rng.choice(FLOATS)
@@ -223,20 +249,22 @@ class Function:
         return total
 
     def text(self) -> str:
-        return "\n".join([f"define internal i64 @{self.name}(i64 %a, i64 %b, i64 %c, i64 %d) {{", "entry:", *self.lines,
-                          f"  ret i64 {self.result}", "}"])
+        return "\n".join([f"define internal i64 @{self.name}(i64 %a, i64 %b, i64 %c, i64 %d, PTR %slot) {{", "entry:",
+                          *self.lines, f"  ret i64 {self.result}", "}"])
 
 
 def module(first: int, count: int, gpu: bool) -> str:
     """Functions f<first>... with an entry `k` that gives the words of all lanes to each of them in turn."""
     functions = [Function(seed) for seed in range(first, first + count)]
+    places = ["ptr addrspace(3)" if n % 2 else "ptr addrspace(1)" for n in range(count)] if gpu else ["ptr"] * count
     declared = {line for f in functions for line in f.declared} | {"declare i64 @llvm.fshl.i64(i64, i64, i64)"}
     space = " addrspace(1)" if gpu else ""
     calls = []
     for n, f in enumerate(functions):
-        calls += [f"  %r{n} = call i64 @{f.name}(i64 %w0, i64 %w1, i64 %w2, i64 %w3)",
-                  f"  %at{n} = add i64 %base, {n}",
+        slot = "%shared" if places[n] == "ptr addrspace(3)" else f"%to{n}"
+        calls += [f"  %at{n} = add i64 %base, {n}",
                   f"  %to{n} = getelementptr i64, ptr{space} %out, i64 %at{n}",
+                  f"  %r{n} = call i64 @{f.name}(i64 %w0, i64 %w1, i64 %w2, i64 %w3, {places[n]} {slot})",
                   f"  store i64 %r{n}, ptr{space} %to{n}"]
     lane = ["  %id = call i32 @llvm.amdgcn.workitem.id.x()", "  %lane = zext i32 %id to i64"] if gpu else []
     head = "define amdgpu_kernel void @k(" if gpu else "define void @k(i64 %lane, "
@@ -245,7 +273,9 @@ def module(first: int, count: int, gpu: bool) -> str:
     indexes = ["  %i0 = mul i64 %lane, 4", *(f"  %i{n} = add i64 %i0, {n}" for n in (1, 2, 3))]
     if gpu:
         declared.add("declare i32 @llvm.amdgcn.workitem.id.x()")
-    triple = 'target triple = "amdgcn-amd-amdhsa"' if gpu else ""
-    return "\n".join([triple, *sorted(declared), *(f.text() for f in functions),
+        lane.append("  %shared = getelementptr i64, ptr addrspace(3) @lds, i64 %lane")
+    head_lines = ['target triple = "amdgcn-amd-amdhsa"', "@lds = internal addrspace(3) global [64 x i64] poison"]
+    return "\n".join([*head_lines * gpu, *sorted(declared),
+                      *(f.text().replace("PTR", place) for f, place in zip(functions, places, strict=True)),
                       f"{head}ptr{space} %in, ptr{space} %out) {{", *lane, *indexes, *loads,
                       f"  %base = mul i64 %lane, {count}", *calls, "  ret void", "}", ""])
