@@ -33,7 +33,7 @@ def lost_live_range(text: str, name: str) -> bool:
 
 
 def copied_as_halves(mir: str) -> bool:
-    """Whether the selected instructions `mir` copy a register of 32 bits, a part of a wider one, to a 16-bit register."""
+    """Whether the selected instructions `mir` copy 32 bits, a part of a wider register, to a 16-bit register."""
     return bool(re.search(r":vgpr_16 = COPY %\d+\.sub\d", mir))
 
 

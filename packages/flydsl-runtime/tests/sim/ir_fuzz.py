@@ -21,8 +21,7 @@ INT_CALLS = ("sadd.sat", "uadd.sat", "ssub.sat", "usub.sat", "sshl.sat", "ushl.s
 ONE_CALLS = ("bitreverse", "ctpop", "ctlz", "cttz", "abs")
 VECTOR_CALLS = ("sadd.sat", "uadd.sat", "ssub.sat", "usub.sat", "smin", "smax", "umin", "umax")
 ROUNDINGS = ("floor", "ceil", "trunc", "roundeven", "round")
-ATOMICS = ("xchg", "add", "sub", "and", "nand", "or", "xor", "max", "min", "umax", "umin", "uinc_wrap", "udec_wrap",
-           "usub_cond", "usub_sat")
+ATOMICS = ("xchg", "add", "sub", "and", "nand", "or", "xor", "max", "min", "umax", "umin", "uinc_wrap", "udec_wrap")
 ORDERS = ("monotonic", "acquire", "release", "acq_rel", "seq_cst")
 SCOPES = ("", 'syncscope("agent") ', 'syncscope("workgroup") ', 'syncscope("wavefront") ', 'syncscope("agent-one-as") ')
 COMPARES = ("oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno")

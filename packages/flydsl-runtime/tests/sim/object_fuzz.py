@@ -4,9 +4,9 @@
     python object_fuzz.py [--count 100000] [--seed 1] [--jobs 2] [--keep FOLDER]
 
 Each mutant (object_mutations.py) is loaded and its kernels are launched with arguments that are memory, wild
-pointers or noise; some launches run under checks or are profiled. Mutants run in child processes. One that ends its child, takes
-longer than --patience seconds or more than --memory MiB is reported with its number and kept in a file; the exit
-status is then 1. A mutant is a function of seed and number alone: `--only NUMBER` runs one in this process.
+pointers or noise; some launches run under checks or are profiled. Mutants run in child processes. One that ends its
+child, takes longer than --patience seconds or more than --memory MiB is reported with its number and kept in a file;
+the exit status is then 1. A mutant is a function of seed and number alone: `--only NUMBER` runs one in this process.
 """
 
 from __future__ import annotations

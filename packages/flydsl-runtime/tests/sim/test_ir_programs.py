@@ -42,8 +42,9 @@ def on_host(first: int, count: int, data: np.ndarray, tmp: str) -> np.ndarray:
                    input=module(first, count, gpu=False), text=True, check=True)
     clang = find_clang()
     assert clang
-    subprocess.run([clang, "-O1", "-shared", "-fPIC", *COMMON, "-o", f"{base}.so", "-", "-x", "none", f"{base}.o", "-lm"],
-                   input=PRELUDE, text=True, check=True)
+    inputs = ["-", "-x", "none", f"{base}.o", "-lm"]
+    subprocess.run([clang, "-O1", "-shared", "-fPIC", *COMMON, "-o", f"{base}.so", *inputs], input=PRELUDE, text=True,
+                   check=True)
     kernel = ctypes.CDLL(f"{base}.so").k
     out = np.full((LANES, count), POISON, np.uint64)
     for lane in range(LANES):
