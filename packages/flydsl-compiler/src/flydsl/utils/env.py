@@ -115,10 +115,10 @@ class Option:
 
     def checked(self, value: Any) -> Any:
         """A value given in Python. TypeError for another type than the setting's, ValueError out of its range."""
-        kinds = (list, tuple) if self.kind is list else self.kind
         if self.kind is str and isinstance(value, os.PathLike):
             value = os.fspath(value)
-        if not isinstance(value, kinds) or self.kind is int and isinstance(value, bool):
+        matches = isinstance(value, (list, tuple) if self.kind is list else self.kind)
+        if not matches or self.kind is int and isinstance(value, bool):
             raise TypeError(f"{self.name} is {self.kind.__name__}, not {type(value).__name__} ({value!r})")
         if self.kind is int:
             return self._in_range(value, value)
