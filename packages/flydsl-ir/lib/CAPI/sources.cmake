@@ -7,4 +7,5 @@ list(APPEND FLY_CORE_SOURCES
   TensorTypes.cpp
   AtomTypes.cpp
   FlyROCDLTypes.cpp
-  LLVMOptions.cpp)
+  LLVMOptions.cpp
+  Operations.cpp)

@@ -11,6 +11,8 @@
 #include "Bindings.h"
 #include "PyUtils.h"
 
+#include "fly-c/Operations.h"
+
 #include <vector>
 
 namespace flydsl {
@@ -22,10 +24,10 @@ public:
   KeptOperations(const KeptOperations &) = delete;
   KeptOperations &operator=(const KeptOperations &) = delete;
 
-  // In order: what was taken out of an operation uses its values, not the other way round.
+  // Operations of other contexts may use theirs: a trace that fails since it does ends later.
   ~KeptOperations() {
     for (MlirOperation op : operations)
-      mlirOperationDestroy(op);
+      flyOperationDestroyUsed(op);
   }
 
   void take(MlirOperation op) {
@@ -47,7 +49,7 @@ void bindKeptOperations(nb::module_ &m) {
                              "object, which must not outlive their context.")
       .def(nb::init<>())
       .def("take", &KeptOperations::take, nb::arg("operation"),
-           "Move an operation here. What is taken later may use nothing of it.");
+           "Move an operation here.");
 }
 
 } // namespace flydsl
