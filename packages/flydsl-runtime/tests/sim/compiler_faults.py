@@ -37,6 +37,30 @@ def copied_as_halves(mir: str) -> bool:
     return bool(re.search(r":vgpr_16 = COPY %\d+\.sub\d", mir))
 
 
+def hoisted_casts(text: str) -> list[str]:
+    """Extensions and truncations that are in another block after structurizing than before, in dumps of that pass.
+
+    The pass hoists what costs nothing out of an else block, for a phi behind it. Lanes that come to the phi by way of
+    a third block have poison there.
+    """
+    dumps = re.split(r"^\*\*\* IR Dump (?:Before|After) Structurize [^\n]*$", text, flags=re.M)[1:]
+
+    def homes(dump: str) -> dict[str, str]:
+        home, found = "", {}
+        for line in dump.splitlines():
+            if label := re.match(r"([\w.$-]+):", line):
+                home = label[1]
+            elif cast := re.match(r"\s+(%[\w.$-]+) = (?:trunc|zext|sext) ", line):
+                found[cast[1]] = home
+        return found
+
+    moved = []
+    for before, after in zip(dumps[::2], dumps[1::2], strict=False):
+        was = homes(before)
+        moved += [name for name, home in homes(after).items() if was.get(name, home) != home]
+    return moved
+
+
 def _blocks(mir: str) -> dict[int, list[str]]:
     parts = re.split(r"^bb\.(\d+)[^\n]*$", mir, flags=re.M)
     return {int(n): body.splitlines() for n, body in zip(parts[1::2], parts[2::2], strict=True)}
@@ -120,6 +144,10 @@ def explain(
             return "a register of which half is copied"
     if not any(agrees(level, []) for level in "0123" if level != opt):
         return None
+    structurized = ["-print-before=structurizecfg", "-print-after=structurizecfg", f"-filter-print-funcs={name}"]
+    flags = ["-fno-discard-value-names", *(f for flag in structurized for f in ("-mllvm", flag))]
+    if hoisted_casts(_clang(source, arch, opt, "-c", *flags).stderr):
+        return "a value that the structurizer loses"
     if lost_live_range(_clang(source, arch, opt, "-c", "-mllvm", "-verify-machineinstrs").stderr, name):
         return "a live range that the register coalescer lost"
     return "a register that nobody wrote" if unwritten else None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compiler_faults import FOLD, copied_as_halves, folded_out_of_a_loop, lost_live_range, split_dumps
+from compiler_faults import FOLD, copied_as_halves, folded_out_of_a_loop, hoisted_casts, lost_live_range, split_dumps
 from hiplib import LLVM
 
 HERE = Path(__file__).parent
@@ -45,6 +45,8 @@ def test_a_value_that_the_structurizer_loses(sim, build_dir, arch):
     sim.run(image, "k", (1,), (64,), [np.concatenate([which, value]), out])
     np.testing.assert_array_equal(out[which != 4], want[which != 4])
     if (out != want).any():
+        dumps = ("-print-before=structurizecfg", "-print-after=structurizecfg", "-filetype=null")
+        assert hoisted_casts(llc("structurizer.ll", arch, *dumps).stderr)
         pytest.xfail("LLVM 22: StructurizeCFG::hoistZeroCostElseBlockPhiValues loses a value")
 
 
