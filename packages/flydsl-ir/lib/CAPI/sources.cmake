@@ -7,5 +7,4 @@ list(APPEND FLY_CORE_SOURCES
   TensorTypes.cpp
   AtomTypes.cpp
   FlyROCDLTypes.cpp
-  LLVMOptions.cpp
-  Operations.cpp)
+  LLVMOptions.cpp)
