@@ -20,6 +20,7 @@
 #include "llvm/CodeGen/TargetRegisterInfo.h"
 #include "llvm/CodeGen/TargetSubtargetInfo.h"
 #include "llvm/CodeGen/VirtRegMap.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace llvm;
@@ -272,7 +273,8 @@ void Banks::apply(ArrayRef<uint16_t> found) {
     matrix.unassign(lives.getInterval(reg));
   for (Register reg : moved) {
     const MCRegister tuple = physical(reg, found[places[reg].group] + places[reg].offset);
-    assert(tuple && matrix.checkInterference(lives.getInterval(reg), tuple) == LiveRegMatrix::IK_Free);
+    if (!tuple || matrix.checkInterference(lives.getInterval(reg), tuple) != LiveRegMatrix::IK_Free)
+      reportFatalInternalError("banks of registers: two values would have one register");
     matrix.assign(lives.getInterval(reg), tuple);
   }
 }
