@@ -129,7 +129,8 @@ def test_masks_that_do_not_fit_are_refused_as_torch_does(mask):
     """Ours would be broadcast, or integers added."""
     model, _, report = made(batch_first=True)
     x = operand(L, True)
-    with pytest.warns(UserWarning, match="is needed|of dtype torch.int32"), pytest.raises((AssertionError, RuntimeError)):
+    with (pytest.warns(UserWarning, match="is needed|of dtype torch.int32"),
+          pytest.raises((AssertionError, RuntimeError))):
         model(x, x, x, **mask)
     with pytest.warns(UserWarning, match="do not fit each other"), pytest.raises(RuntimeError):
         model(x, x[:1], x[:1])
