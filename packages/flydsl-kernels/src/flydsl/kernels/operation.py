@@ -350,7 +350,7 @@ def _require_no_tangents(name: str, given: tuple[Any, ...], named: dict[str, Any
     for value in (*given, *named.values()):
         for x in value if isinstance(value, list | tuple) else (value,):
             if is_torch(x) and hasattr(x, "shape") and forward.unpack_dual(x).tangent is not None:
-                raise NotImplementedError(f"{name}: forward differentiation (jvp) is not supported: use the backward one")
+                raise NotImplementedError(f"{name}: forward differentiation (jvp) is not supported, only backward")
 
 
 def _named(function: Any, name: str, doc: str, signature: inspect.Signature) -> Any:
