@@ -15,9 +15,10 @@ from ..target import Target
 from .dtypes import dtype_name
 
 __all__ = [
-    "address", "allocate", "array_dtype", "as_numpy", "as_rows", "as_torch", "autocast", "contiguous", "copy_into",
-    "device_type", "flat_of", "is_recorded", "is_torch", "launch", "on_stream", "padded", "permuted", "require_lasting",
-    "span", "stream_of", "strides_of", "transposed", "vector", "vector_width", "with_rows",
+    "MOST_EXTENT", "address", "allocate", "array_dtype", "as_numpy", "as_rows", "as_torch", "autocast", "contiguous",
+    "copy_into", "device_type", "flat_of", "flattened", "is_recorded", "is_torch", "launch", "on_stream", "padded",
+    "permuted", "require_lasting", "span", "stream_of", "strides_of", "transposed", "vector", "vector_width",
+    "with_rows",
 ]
 
 ACCESS_BYTES = 16  # of a lane at most
@@ -128,7 +129,8 @@ def span(array: Any) -> Any:
     """
     steps = strides_of(array)
     length = 1 + sum((n - 1) * s for n, s in zip(array.shape, steps, strict=True)) if 0 not in array.shape else 0
-    shape, strides = (length,), (1,)
+    shape: tuple[int, ...] = (length,)
+    strides: tuple[int, ...] = (1,)
     if length > MOST_EXTENT:
         least = 2 * length // MOST_EXTENT
         rows = next((rows for rows in range(least, 4096 + least) if length % rows == 0), least)
@@ -139,6 +141,13 @@ def span(array: Any) -> Any:
     import numpy as np
 
     return np.lib.stride_tricks.as_strided(array, shape, tuple(s * array.itemsize for s in strides))
+
+
+def flattened(array: Any) -> Any:
+    """The elements of a dense array in place, or of a dense copy: a vector, or what :func:`span` makes of long ones."""
+    array = contiguous(array)
+    count = math.prod(array.shape)
+    return array.reshape(count) if count <= MOST_EXTENT else span(array)
 
 
 def vector_width(bits: int, count: int, *arrays: Any) -> int:
