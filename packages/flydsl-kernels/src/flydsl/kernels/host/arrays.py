@@ -307,7 +307,7 @@ def _is_whole(array: Any) -> bool:
     if len(array.shape) != 2 or math.prod(array.shape) <= MOST_EXTENT:
         return False
     step, one = strides_of(array)
-    return one == 1 and 0 < step <= array.shape[1]
+    return bool(one == 1 and 0 < step <= array.shape[1])
 
 
 def _check_operands(name: str, like: Any, args: tuple[Any, ...]) -> None:

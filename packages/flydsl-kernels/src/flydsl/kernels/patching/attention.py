@@ -70,8 +70,8 @@ def _refuse_sizes(m: nn.MultiheadAttention, query: torch.Tensor, key: torch.Tens
     (batch, rows), (_, keys) = sizes(query), sizes(key)
     if not sizes(key) == sizes(value) == (batch, keys):
         return f"shapes {', '.join(str(tuple(t.shape)) for t in (query, key, value))} do not fit each other"
-    paddings = ((batch, keys) if query.dim() == 3 else (keys,),)
-    masks = (rows, keys), (batch * m.num_heads, rows, keys)
+    paddings: tuple[tuple[int, ...], ...] = ((batch, keys) if query.dim() == 3 else (keys,),)
+    masks: tuple[tuple[int, ...], ...] = (rows, keys), (batch * m.num_heads, rows, keys)
     for name, given, shapes in (("key_padding_mask", padding, paddings), ("attn_mask", mask, masks)):
         if given is None:
             continue
