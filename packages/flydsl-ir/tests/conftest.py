@@ -1,4 +1,6 @@
-"""Fixtures: a context and an insertion point in an empty module."""
+"""Fixtures: a context and an insertion point in an empty module, and a device of another architecture."""
+
+import ctypes
 
 import pytest
 
@@ -18,3 +20,16 @@ def module(ctx):
     module = ir.Module.create()
     with ir.InsertionPoint(module.body):
         yield module
+
+
+@pytest.fixture
+def gfx1250():
+    """The HIP library, as a gfx1250 device."""
+    runtime = pytest.importorskip("flydsl.runtime", reason="needs flydsl-runtime for a device")
+    library = ctypes.CDLL(str(runtime.library_path()))
+    if not hasattr(library, "flysimSetArch"):
+        pytest.skip("no simulator of gfx1250")
+    before = runtime.device_info().arch
+    assert library.flysimSetArch(b"gfx1250") == 0
+    yield library
+    library.flysimSetArch(before.encode())

@@ -4,12 +4,9 @@ import ctypes
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from flydsl import ir as flyir
 from flydsl._mlir import ir, passmanager
-
-runtime = pytest.importorskip("flydsl.runtime", reason="needs flydsl-runtime for a device")
 
 SOURCE = Path(__file__).parent / "filecheck" / "Codegen" / "cluster.mlir"
 PIPELINE = (
@@ -36,18 +33,6 @@ class LaunchConfig(ctypes.Structure):
                 ("count", ctypes.c_uint)]
 
 
-@pytest.fixture
-def hip():
-    """The HIP library, as a gfx1250 device."""
-    library = ctypes.CDLL(str(runtime.library_path()))
-    if not hasattr(library, "flysimSetArch"):
-        pytest.skip("no simulator of gfx1250")
-    before = runtime.device_info().arch
-    assert library.flysimSetArch(b"gfx1250") == 0
-    yield library
-    library.flysimSetArch(before.encode())
-
-
 def code_object() -> bytes:
     with ir.Context():
         module = ir.Module.parse(SOURCE.read_text())
@@ -55,28 +40,28 @@ def code_object() -> bytes:
         return flyir.compile_hsaco(module, "gfx1250")
 
 
-def test_multicast_and_cluster_barrier(hip):
+def test_multicast_and_cluster_barrier(gfx1250):
     groups, cluster = 8, 4
     source = np.random.default_rng(0).integers(0, 900, (groups, 32)).astype(np.float32)
     result = np.full((groups, cluster, 32), -1, np.float32)
 
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
-    assert hip.hipModuleLoadData(ctypes.byref(module), code_object()) == 0
-    assert hip.hipModuleGetFunction(ctypes.byref(function), module, b"gather") == 0
+    assert gfx1250.hipModuleLoadData(ctypes.byref(module), code_object()) == 0
+    assert gfx1250.hipModuleGetFunction(ctypes.byref(function), module, b"gather") == 0
     attribute = LaunchAttribute(CLUSTER_DIMENSION, b"", (cluster, 1, 1))
     config = LaunchConfig((groups, 1, 1), (32, 1, 1), 0, None, ctypes.pointer(attribute), 1)
     pointers = [ctypes.c_void_p() for _ in (source, result)]
     for pointer, array in zip(pointers, (source, result), strict=True):
-        assert hip.hipMalloc(ctypes.byref(pointer), ctypes.c_size_t(array.nbytes)) == 0
-        assert hip.hipMemcpy(pointer, array.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(array.nbytes), 1) == 0
+        assert gfx1250.hipMalloc(ctypes.byref(pointer), ctypes.c_size_t(array.nbytes)) == 0
+        assert gfx1250.hipMemcpy(pointer, array.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(array.nbytes), 1) == 0
     arguments = (ctypes.c_void_p * 2)(*[ctypes.addressof(pointer) for pointer in pointers])
-    assert hip.hipDrvLaunchKernelEx(ctypes.byref(config), function, arguments, None) == 0
-    assert hip.hipDeviceSynchronize() == 0
+    assert gfx1250.hipDrvLaunchKernelEx(ctypes.byref(config), function, arguments, None) == 0
+    assert gfx1250.hipDeviceSynchronize() == 0
     size = ctypes.c_size_t(result.nbytes)
-    assert hip.hipMemcpy(result.ctypes.data_as(ctypes.c_void_p), pointers[1], size, 2) == 0
+    assert gfx1250.hipMemcpy(result.ctypes.data_as(ctypes.c_void_p), pointers[1], size, 2) == 0
     for pointer in pointers:
-        hip.hipFree(pointer)
-    hip.hipModuleUnload(module)
+        gfx1250.hipFree(pointer)
+    gfx1250.hipModuleUnload(module)
 
     # Each group has the rows of all groups of its cluster, raised by its own place.
     rows = source.reshape(groups // cluster, 1, cluster, 32)

@@ -1,6 +1,5 @@
 """Options of code generation, and what is reported about its result."""
 
-import re
 import shutil
 import subprocess
 import threading
@@ -240,39 +239,3 @@ attributes #0 = {{ "amdgpu-flat-work-group-size"="64,64" }}
         assert flyir.kernel_resources(flyir.compile_hsaco(code, arch))["k"].vgprs <= 256
         assert flyir.kernel_resources(flyir.compile_hsaco(code, arch, waves_per_eu=1))["k"].vgprs > 256
     assert flyir.kernel_resources(flyir.compile_hsaco(text.replace("LDS", "16"), "gfx950"))["k"].vgprs > 256
-
-
-def _wrong_registers(isa: str) -> list[str]:
-    """Vector instructions whose registers are not those of the last `s_set_vgpr_msb` before them in their block."""
-    wrong, fields = [], None
-    for line in isa.splitlines():
-        text = line.strip()
-        if text.endswith(":") or text.startswith("s_set_vgpr_msb"):
-            value = None if text.endswith(":") else int(text.split()[1], 0)
-            fields = None if value is None else [value >> shift & 3 for shift in (6, 0, 2, 4)]
-        found = re.match(r"v_(?!dual)\S+ (.*?)(?: ;.*)?$", text)
-        if found is None or fields is None:
-            continue
-        for operand, field in zip(re.split(r", (?![^[]*\])", found[1]), fields, strict=False):
-            number = re.search(r"/\*v\[?(\d+)", operand) or re.match(r"v\[?(\d+)", operand)
-            if number and int(number[1]) // 256 != field:
-                wrong.append(text)
-    return wrong
-
-
-def test_registers_beyond_256_are_switched_to_behind_barriers():
-    """LLVM 22 would place the switch one instruction too early."""
-    count = 300
-    lines = ["define amdgpu_kernel void @k(ptr addrspace(1) %p) #0 {"]
-    for k in range(count):
-        lines += [f"%q{k} = getelementptr i32, ptr addrspace(1) %p, i64 {64 * k}",
-                  f"%v{k} = load volatile i32, ptr addrspace(1) %q{k}"]
-    for k in range(count):
-        lines += [f"%a{k} = add i32 %v{k}, {7 * k + 100}", "call void @llvm.amdgcn.s.barrier.signal(i32 -1)",
-                  "call void @llvm.amdgcn.s.barrier.wait(i16 -1)",
-                  f"%b{k} = mul i32 %v{(37 * k + 11) % count}, %a{k}",
-                  f"store volatile i32 %b{k}, ptr addrspace(1) %q{k}"]
-    lines += ["ret void", "}", 'attributes #0 = { "amdgpu-flat-work-group-size"="128,128" }']
-    isa = flyir.emit_isa("\n".join(lines), "gfx1250", waves_per_eu=1)
-    assert isa.count("s_set_vgpr_msb") > 100 and isa.count("s_barrier_wait") == count
-    assert not _wrong_registers(isa)

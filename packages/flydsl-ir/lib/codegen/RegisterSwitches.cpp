@@ -1,5 +1,6 @@
 //===- RegisterSwitches.cpp - more than 256 registers of gfx1250 ----------===//
 #include "RegisterSwitches.h"
+#include "RegisterBanks.h"
 
 #include "llvm/CodeGen/MachineFunctionPass.h"
 #include "llvm/CodeGen/MachineInstrBuilder.h"
@@ -12,8 +13,10 @@
 
 using namespace llvm;
 
-// The last pass before the one that places the switches; declared in a header of the target.
+// The last passes before vector registers are rewritten and before the switches are placed; declared
+// in a header of the target.
 namespace llvm {
+extern char &GCNNSAReassignID;
 extern char &AMDGPUWaitSGPRHazardsLegacyID;
 } // namespace llvm
 
@@ -50,11 +53,13 @@ char RegisterSwitches::ID = 0;
 
 } // namespace
 
-void mlir::fly::keepRegisterSwitchesInPlace() {
+void mlir::fly::manageRegisterBanks() {
   static RegisterTargetPassConfigCallback callback(
       [](TargetMachine &machine, PassManagerBase &, TargetPassConfig *passes) {
-        if (machine.getTargetTriple().isAMDGCN() &&
-            machine.getMCSubtargetInfo()->checkFeatures("+1024-addressable-vgprs"))
-          passes->insertPass(&AMDGPUWaitSGPRHazardsLegacyID, new RegisterSwitches());
+        if (!machine.getTargetTriple().isAMDGCN() ||
+            !machine.getMCSubtargetInfo()->checkFeatures("+1024-addressable-vgprs"))
+          return;
+        passes->insertPass(&GCNNSAReassignID, createRegisterBanksPass());
+        passes->insertPass(&AMDGPUWaitSGPRHazardsLegacyID, new RegisterSwitches());
       });
 }

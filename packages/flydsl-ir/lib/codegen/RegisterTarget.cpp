@@ -15,6 +15,6 @@ void mlir::fly::initializeAMDGPUTarget() {
     LLVMInitializeAMDGPUAsmPrinter();
     LLVMInitializeAMDGPUAsmParser();
     LLVMInitializeAMDGPUDisassembler();
-    keepRegisterSwitchesInPlace();
+    manageRegisterBanks();
   });
 }

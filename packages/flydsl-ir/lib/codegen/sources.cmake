@@ -1,6 +1,8 @@
 # Code generator: LLVM dialect to code objects, in process.
 list(APPEND FLY_CORE_SOURCES
   ArchTable.cpp
+  BankModes.cpp
+  BankSearch.cpp
   CheckAssembly.cpp
   Compile.cpp
   CrashGuard.cpp
@@ -16,6 +18,7 @@ list(APPEND FLY_CORE_SOURCES
   MixedHalves.cpp
   PollyStub.cpp
   PrintedDoubles.cpp
+  RegisterBanks.cpp
   RegisterSwitches.cpp
   RegisterTarget.cpp
   ROCDLTarget.cpp

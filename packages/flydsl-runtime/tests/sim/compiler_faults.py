@@ -13,6 +13,8 @@ from collections.abc import Callable
 from clangc import COMMON, PRELUDE, find_clang
 
 FOLD = "si-fold-operands"
+#: Registers of gfx11 as LLVM had them before it could name their halves.
+WHOLE_REGISTERS = ["-Xclang", "-target-feature", "-Xclang", "-real-true16"]
 LINE = re.compile(r"^\s+(?:(?P<defs>[^=]*?) = )?(?P<rest>.*)$")
 
 
@@ -28,6 +30,35 @@ def _clang(source: str, arch: str, opt: str, *flags: str) -> subprocess.Complete
 def lost_live_range(text: str, name: str) -> bool:
     """Whether the machine verifier's report `text` has a use in function `name` of a value it holds for dead."""
     return bool(re.search(rf"Bad machine code: No live (?:sub)?range at use \*\*\*\s+- function: +{name}\b", text))
+
+
+def copied_as_halves(mir: str) -> bool:
+    """Whether the selected instructions `mir` copy 32 bits, a part of a wider register, to a 16-bit register."""
+    return bool(re.search(r":vgpr_16 = COPY %\d+\.sub\d", mir))
+
+
+def hoisted_casts(text: str) -> list[str]:
+    """Extensions and truncations that are in another block after structurizing than before, in dumps of that pass.
+
+    The pass hoists what costs nothing out of an else block, for a phi behind it. Lanes that come to the phi by way of
+    a third block have poison there.
+    """
+    dumps = re.split(r"^\*\*\* IR Dump (?:Before|After) Structurize [^\n]*$", text, flags=re.M)[1:]
+
+    def homes(dump: str) -> dict[str, str]:
+        home, found = "", {}
+        for line in dump.splitlines():
+            if label := re.match(r"([\w.$-]+):", line):
+                home = label[1]
+            elif cast := re.match(r"\s+(%[\w.$-]+) = (?:trunc|zext|sext) ", line):
+                found[cast[1]] = home
+        return found
+
+    moved = []
+    for before, after in zip(dumps[::2], dumps[1::2], strict=False):
+        was = homes(before)
+        moved += [name for name, home in homes(after).items() if was.get(name, home) != home]
+    return moved
 
 
 def _blocks(mir: str) -> dict[int, list[str]]:
@@ -107,8 +138,16 @@ def explain(
     if folded_out_of_a_loop(*_around_fold(source, arch, opt, name)):
         if agrees(opt, _without_fold(source, arch, opt, name)):
             return "a scalar of a divergent loop that is read outside of it"
+    selected = ["-print-after=finalize-isel", f"-filter-print-funcs={name}"]
+    if copied_as_halves(_clang(source, arch, opt, "-c", *(f for flag in selected for f in ("-mllvm", flag))).stderr):
+        if agrees(opt, WHOLE_REGISTERS):
+            return "a register of which half is copied"
     if not any(agrees(level, []) for level in "0123" if level != opt):
         return None
+    structurized = ["-print-before=structurizecfg", "-print-after=structurizecfg", f"-filter-print-funcs={name}"]
+    flags = ["-fno-discard-value-names", *(f for flag in structurized for f in ("-mllvm", flag))]
+    if hoisted_casts(_clang(source, arch, opt, "-c", *flags).stderr):
+        return "a value that the structurizer loses"
     if lost_live_range(_clang(source, arch, opt, "-c", "-mllvm", "-verify-machineinstrs").stderr, name):
         return "a live range that the register coalescer lost"
     return "a register that nobody wrote" if unwritten else None

@@ -6,7 +6,8 @@
 
 typedef int hipError_t;
 enum {
-  hipSuccess = 0, hipErrorInvalidValue = 1, hipErrorOutOfMemory = 2, hipErrorInvalidMemcpyDirection = 21,
+  hipSuccess = 0, hipErrorInvalidValue = 1, hipErrorOutOfMemory = 2, hipErrorInvalidPitchValue = 12,
+  hipErrorInvalidMemcpyDirection = 21,
   hipErrorInvalidDeviceFunction = 98, hipErrorInvalidHandle = 400, hipErrorNotReady = 600,
   hipErrorPeerAccessAlreadyEnabled = 704, hipErrorHostMemoryAlreadyRegistered = 712, hipErrorNotSupported = 801,
   hipErrorStreamCaptureUnsupported = 900, hipErrorStreamCaptureInvalidated = 901, hipErrorStreamCaptureUnmatched = 903,

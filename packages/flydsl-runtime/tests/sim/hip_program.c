@@ -317,7 +317,7 @@ static void memory(void) {
   OK(hipMemcpyParam2D(&d));
   OK(hipMemcpy(wide, device, sizeof wide, hipMemcpyDeviceToHost));
   EXPECT(!memcmp(wide, expected, sizeof wide));
-  RETURNS(hipErrorInvalidValue, hipMemcpy2D(device, 2, square, 8, 3, 5, hipMemcpyHostToDevice));
+  RETURNS(hipErrorInvalidPitchValue, hipMemcpy2D(device, 2, square, 8, 3, 5, hipMemcpyHostToDevice));
   OK(hipFree(device));
 
   /* Three-dimensional: the middle of a 4 x 4 x 4 cube into pitched memory. */

@@ -4,9 +4,9 @@
     python object_fuzz.py [--count 100000] [--seed 1] [--jobs 2] [--keep FOLDER]
 
 Each mutant (object_mutations.py) is loaded and its kernels are launched with arguments that are memory, wild
-pointers or noise; some launches run under checks. Mutants run in child processes. One that ends its child, takes
-longer than --patience seconds or more than --memory MiB is reported with its number and kept in a file; the exit
-status is then 1. A mutant is a function of seed and number alone: `--only NUMBER` runs one in this process.
+pointers or noise; some launches run under checks or are profiled. Mutants run in child processes. One that ends its
+child, takes longer than --patience seconds or more than --memory MiB is reported with its number and kept in a file;
+the exit status is then 1. A mutant is a function of seed and number alone: `--only NUMBER` runs one in this process.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from hiplib import Sim, SimError, find_library  # noqa: E402
 from object_mutations import edge, mutate  # noqa: E402
 from object_seeds import ARCHS, build  # noqa: E402
 
+PROFILES = (0, 0, 0, 1, 3, 7)  # counters, timing, trace
 CHECKS = ("", "", "", "", "", "oob", "race", "uninit", "barrier,oob", "nan,buffer", "approx")
 
 
@@ -41,6 +42,7 @@ class Target:
         if library is None:
             raise SystemExit("the simulator library is not built (set FLYDSL_SIM_LIB or PYTHONPATH)")
         self.sim = Sim(library)
+        self.sim.lib.flysimProfileTake.restype = ctypes.c_char_p
         self.images = {arch: build(arch, folder) for arch in ARCHS}
         self.memory = ctypes.c_void_p()
         self.sim.check(self.sim.lib.hipMalloc(ctypes.byref(self.memory), ctypes.c_size_t(1 << 16)))
@@ -56,6 +58,7 @@ class Target:
         arch, image = self.mutant(seed, number)
         rng = random.Random(seed << 40 | number << 1 | 1)
         os.environ["FLYDSL_SIM_CHECK"] = rng.choice(CHECKS)
+        self.sim.lib.flysimProfile(rng.choice(PROFILES))
         self.sim.set_arch(arch)
         try:
             module = self.sim.load(image)
@@ -70,6 +73,7 @@ class Target:
                     result = "fault"
         finally:
             self.sim.lib.hipModuleUnload(module)
+            self.sim.lib.flysimProfileTake()
         return result
 
     def launch(self, rng: random.Random, function: ctypes.c_void_p) -> None:

@@ -18,7 +18,7 @@ typedef u8 ALIAS a8; typedef u16 ALIAS a16; typedef u32 ALIAS a32; typedef u64 A
 typedef u32 ALIAS au32; typedef i32 ALIAS ai32; typedef u64 ALIAS au64; typedef i64 ALIAS ai64;
 typedef f32 ALIAS af32; typedef f64 ALIAS af64;
 #ifdef __AMDGCN__
-#if defined(__GFX12__)
+#if defined(__GFX11__) || defined(__GFX12__)
 #define WAVE 32
 #define BALLOT(c) ((u64)__builtin_amdgcn_ballot_w32(c))
 #else

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from asmlib import Bench, Program
+from hiplib import compile_ir, have_toolchain
 
 
 def nearest(value: Fraction, mantissa: int, smallest: int) -> Fraction:
@@ -51,3 +52,40 @@ def test_quotients_are_rounded_once(sim, build_dir, arch, ty):
         for x, y, z, found in zip(*inputs, got, strict=True):
             exact = (Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))) / 2**scale
             assert Fraction(float(found)) == nearest(exact, mantissa, smallest), (x, y, z)
+
+
+QUOTIENTS = """
+target triple = "amdgcn-amd-amdhsa"
+define amdgpu_kernel void @k(ptr addrspace(1) %in, ptr addrspace(1) %out) {
+  %i = call i32 @llvm.amdgcn.workitem.id.x()
+  %j = add i32 %i, 64
+  %p = getelementptr TYPE, ptr addrspace(1) %in, i32 %i
+  %q = getelementptr TYPE, ptr addrspace(1) %in, i32 %j
+  %x = load TYPE, ptr addrspace(1) %p
+  %y = load TYPE, ptr addrspace(1) %q
+  %r = fdiv TYPE %x, %y
+  %o = getelementptr TYPE, ptr addrspace(1) %out, i32 %i
+  store TYPE %r, ptr addrspace(1) %o
+  ret void
+}
+declare i32 @llvm.amdgcn.workitem.id.x()
+"""
+
+
+@pytest.mark.skipif(not have_toolchain(), reason="no LLVM with an AMD GPU target")
+@pytest.mark.parametrize(("ty", "dtype", "smallest"), [("float", np.float32, -149), ("double", np.float64, -1074)])
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1201"])
+def test_quotients_around_the_smallest_denormal(sim, build_dir, arch, ty, dtype, smallest):
+    """Division as LLVM has it, near ties of the smallest denormals: half of the least is one, which goes to zero."""
+    rng = np.random.default_rng(11)
+    sim.set_arch(arch)
+    image = compile_ir(QUOTIENTS.replace("TYPE", ty), arch, build_dir, "3")
+    for _ in range(20):
+        y = np.ldexp(1 + rng.random(64), rng.integers(-smallest // 2, -smallest * 4 // 5, 64)).astype(dtype)
+        halves = (2 * rng.integers(0, 3, 64) + 1) * (1 + rng.choice([-2, -1, 1, 2], 64) * 2.0**-22)
+        x = np.ldexp((halves * y.astype(np.float64)).astype(dtype), smallest - 1)
+        x[::4] = np.ldexp(y[::4], smallest - 1)
+        out = np.full(64, np.nan, dtype)
+        sim.run(image, "k", (1,), (64,), [np.concatenate([x, y]), out])
+        with np.errstate(under="ignore"):
+            np.testing.assert_array_equal(out, x / y)

@@ -1,7 +1,7 @@
 """Random programs on the simulator against the same source on the host.
 
 FLYDSL_SIM_FUZZ=N runs N programs (default 60), FLYDSL_SIM_FUZZ_SEED the first seed, FLYDSL_SIM_FUZZ_TARGETS how
-many of the 15 (arch, level) pairs each batch of 20 programs is compiled for (default 5, they rotate).
+many of the 24 (arch, level) pairs each batch of 20 programs is compiled for (default 5, they rotate).
 
 compiler_faults.py knows wrong code of LLVM by its traces and by the program being right when the compiler goes
 another way; test_compiler_faults.py has the cases. Wrong code is told as a warning and does not count as a
@@ -26,7 +26,8 @@ BATCH = 20
 COUNT = int(os.environ.get("FLYDSL_SIM_FUZZ", "60"))
 PER_BATCH = int(os.environ.get("FLYDSL_SIM_FUZZ_TARGETS", "5"))
 FIRST = int(os.environ.get("FLYDSL_SIM_FUZZ_SEED", "1"))
-TARGETS = [(a, o) for o in "023" for a in ("gfx942", "gfx950", "gfx1201", "gfx1250", "gfx1200")]
+ARCHS = ("gfx942", "gfx950", "gfx1201", "gfx1250", "gfx1200", "gfx90a", "gfx1100", "gfx1151")
+TARGETS = [(a, o) for o in "023" for a in ARCHS]
 
 pytestmark = pytest.mark.skipif(find_clang() is None, reason="no clang with an AMD GPU target")
 
@@ -78,7 +79,7 @@ def run_batch(sim, tmp: str, first: int, count: int, targets) -> list[str]:
     data = np.random.default_rng(first).integers(0, 2**32, 3 * BLOCK, dtype=np.uint32)
     data[::5] >>= 24
     want = {}
-    waves = {arch: 32 if arch.startswith("gfx12") else 64 for arch, _ in targets}
+    waves = {arch: 32 if arch.startswith(("gfx11", "gfx12")) else 64 for arch, _ in targets}
     for wave in set(waves.values()):
         host = compile_host(f"#define HOST_WAVE {wave}\n{text}", tmp)
         for seed in range(first, first + count):

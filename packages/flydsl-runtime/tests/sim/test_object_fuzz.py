@@ -47,6 +47,29 @@ def test_two_entries_for_one_kernel(sim, image):
     refused(sim, mutations.with_metadata(image, mutations.pack(tree)), "two metadata entries for kernel k")
 
 
+@pytest.mark.parametrize("key", [".vgpr_count", ".sgpr_count", ".agpr_count"])
+@pytest.mark.parametrize("count", [2**32 - 1, 2**32 + 8, 2**63, 4097])
+def test_numbers_of_registers_that_no_file_has(sim, image, key, count):
+    """Occupancy is counted in granules of them; rounded up, the largest numbers were 0."""
+    tree = mutations.read_metadata(image)
+    tree["amdhsa.kernels"][0][key] = count
+    refused(sim, mutations.with_metadata(image, mutations.pack(tree)), rf"kernel k has -?\d+ registers \({key}\)")
+
+
+def test_a_kernel_without_bytes_of_arguments(sim, build_dir):
+    """Nothing is copied, which is no reason to hand out null pointers (`nox -s sanitize` sees them)."""
+    sim.set_arch("gfx942")
+    image = assemble(seeds.kernel("gfx942", "k", "  s_nop 0") + seeds.metadata("gfx942", ["k"]), "gfx942", build_dir)
+    tree = mutations.read_metadata(image)
+    tree["amdhsa.kernels"][0].update({".kernarg_segment_size": 0, ".args": []})
+    module = sim.load(mutations.with_metadata(image, mutations.pack(tree)))
+    function, size = sim.function(module, "k"), ctypes.c_size_t(0)
+    extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(size), 2, ctypes.addressof(size), 3)
+    for given in (None, extra):
+        sim.check(sim.lib.hipModuleLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, None, None, given))
+    sim.check(sim.lib.hipDeviceSynchronize())
+
+
 def test_hidden_pointer_of_four_bytes(sim, image):
     tree = mutations.read_metadata(image)
     next(a for a in tree["amdhsa.kernels"][0][".args"] if a[".value_kind"] == "hidden_heap_v1")[".size"] = 4

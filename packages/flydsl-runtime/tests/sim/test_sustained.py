@@ -203,7 +203,14 @@ print(text.decode() if text else "refused: " + str(message()))
      '"name":"memoryAchieved","unit":"of the peak","value":0.5,"source":"FLYDSL_SIM_MODEL","trust":"yours"'),
     ('{"constants": {"gfx942": {"memoryAchieved": 0.5}}}', '"name":"memoryAchieved","unit":"of the peak","value":0.73'),
     ('{"constants": {"gfx950": {"memoryAchived": 0.5}}}', "there is no constant memoryAchived"),
+    ('{"constants": {"gfx950": {"launchMicroseconds": 0}}}', '"name":"launchMicroseconds","unit":"us","value":0,'),
     ('{"constants": {"gfx950": {"dies": "many"}}}', "dies is no number from 0"),
+    ('{"constants": {"gfx950": {"dies": 0}}}', "dies is 0; the architecture has 8"),
+    ('{"constants": {"gfx950": {"turn": 0.5}}}', "turn is 0.5; the architecture has 4"),
+    ('{"constants": {"gfx950": {"sharedCacheBytes": 1e17}}}', "sharedCacheBytes is 1e+17; the architecture has"),
+    ('{"constants": {"gfx950": {"tensorStart": 1}}}', "tensorStart is 1; the architecture has 0"),
+    ('{"constants": {"gfx950": {"simdsPerCu": 8}}}', "simdsPerCu is above 4"),
+    ('{"constants": {"gfx950": {"powerIdle": 1}}}', "powerIdle is the whole limit or more"),
     ("{", "is no JSON"), ("[]", 'has no "constants"'),
 ])
 def test_constants_of_a_machine(tmp_path, text, expected):

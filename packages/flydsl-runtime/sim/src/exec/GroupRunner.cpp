@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 namespace flysim {
 
@@ -111,7 +112,7 @@ void GroupRunner::begin(uint64_t linear) {
   size_t ldsStride = (size_t(ldsSize) + 127) / 64 * 64;
   for (unsigned k = 0; k < wgs.size(); ++k) {
     Workgroup &wg = wgs[k];
-    wg = Workgroup();
+    new (&wg) Workgroup(); // in place: an assignment makes another one first
     const unsigned in[3] = {k % d.cluster[0], k / d.cluster[0] % d.cluster[1],
                             k / d.cluster[0] / d.cluster[1]};
     for (unsigned i = 0; i < 3; ++i) {
@@ -140,7 +141,7 @@ void GroupRunner::begin(uint64_t linear) {
 
 void GroupRunner::start(Wave &w, Workgroup &wg, unsigned index) {
   size_t at = wg.clusterIndex * size_t(numWaves) + index;
-  w = Wave();
+  new (&w) Wave(); // in place: an assignment makes another one first
   w.id = index;
   w.v = registers + at * rows * kRow;
   w.tmp = temps;
@@ -373,14 +374,12 @@ bool GroupRunner::step() {
       std::swap(order[i - 1], order[nextRandom(random) % i]);
   for (unsigned i : order) {
     Wave &w = waves[i];
-    if (w.state == WaveState::Ended)
-      continue;
-    live = true;
-    if (w.state == WaveState::AtBarrier)
-      continue;
-    runSlice(w, random ? 1 + nextRandom(random) % 64 : kSlice);
-    slept |= w.state == WaveState::Yield;
-    ran = true;
+    if (w.state == WaveState::Running || w.state == WaveState::Yield) {
+      runSlice(w, random ? 1 + nextRandom(random) % 64 : kSlice);
+      slept |= w.state == WaveState::Yield;
+      ran = true;
+    }
+    live |= w.state != WaveState::Ended;
   }
   if (!live) {
     if (observer)

@@ -131,7 +131,7 @@ public:
       raise(FaultKind::OutOfMemory, "no memory for the kernel arguments");
     packet = memory->base;
     kernarg = memory->base + 64;
-    memcpy(reinterpret_cast<void *>(kernarg), d.kernarg->data(), d.kernarg->size());
+    std::copy(d.kernarg->begin(), d.kernarg->end(), reinterpret_cast<uint8_t *>(kernarg)); // there may be none
     fillPacket(reinterpret_cast<uint8_t *>(packet), d, kernarg);
     total = 1;
     for (unsigned i = 0; i < 3; ++i)

@@ -55,7 +55,8 @@ inline T divScale(T s0, T den, T num, uint32_t &vcc, int shift, int gap, int tin
   }
   if (denormal(den))
     return s0 * up;
-  bool rcp = denormal(T(1) / den), quot = denormal(num / den);
+  // No quotient of finite numbers that are not zero is zero: one that is rounded to it is below all others.
+  bool rcp = denormal(T(1) / den), quot = std::isfinite(den) && std::fabs(num / den) < smallest;
   if (rcp && quot) {
     vcc = 1;
     return isDen ? s0 * down : s0;

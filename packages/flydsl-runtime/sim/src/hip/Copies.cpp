@@ -31,7 +31,7 @@ hipError_t copy(void *dst, const void *src, size_t size, int kind, void *stream,
 hipError_t copy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
                   size_t height, int kind, void *stream, bool blocking) {
   if (height && (width > dpitch || width > spitch))
-    return fail(hipErrorInvalidValue, "memcpy2D: the width exceeds a pitch");
+    return fail(hipErrorInvalidPitchValue, "memcpy2D: the width exceeds a pitch");
   hipMemcpy3DParms p = {};
   p.srcPtr = {const_cast<void *>(src), spitch, width, height};
   p.dstPtr = {dst, dpitch, width, height};
@@ -50,6 +50,15 @@ hipError_t set(void *dst, unsigned value, unsigned elementSize, size_t width, si
   if (hipError_t e = setWork(p, work))
     return e;
   return work.run ? enqueue(stream, std::move(work)) : hipSuccess;
+}
+
+/// Fails unless both are devices.
+hipError_t peersExist(int dst, int src) {
+  const int devices = Runtime::instance().deviceCount();
+  for (int device : {dst, src})
+    if (device < 0 || device >= devices)
+      return fail(hipErrorInvalidDevice, format("copy between devices: there is no device %d", device));
+  return hipSuccess;
 }
 
 hipError_t driverCopyOn(const HIP_MEMCPY3D *c, void *stream, bool blocking) {
@@ -115,10 +124,15 @@ FLYSIM_API hipError_t hipMemcpyDtoHAsync(void *dst, void *src, size_t size, void
 FLYSIM_API hipError_t hipMemcpyDtoDAsync(void *dst, void *src, size_t size, void *stream) try {
   return copy(dst, src, size, 3, stream, false);
 } FLYSIM_GUARDED
-FLYSIM_API hipError_t hipMemcpyPeer(void *dst, int, const void *src, int, size_t size) try {
+FLYSIM_API hipError_t hipMemcpyPeer(void *dst, int dstDevice, const void *src, int srcDevice, size_t size) try {
+  if (hipError_t e = peersExist(dstDevice, srcDevice))
+    return e;
   return copy(dst, src, size, 3, nullptr, true);
 } FLYSIM_GUARDED
-FLYSIM_API hipError_t hipMemcpyPeerAsync(void *dst, int, const void *src, int, size_t size, void *stream) try {
+FLYSIM_API hipError_t hipMemcpyPeerAsync(void *dst, int dstDevice, const void *src, int srcDevice, size_t size,
+                                         void *stream) try {
+  if (hipError_t e = peersExist(dstDevice, srcDevice))
+    return e;
   return copy(dst, src, size, 3, stream, false);
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch,
@@ -167,11 +181,10 @@ static_assert(sizeof(hipMemcpy3DPeerParms) == 168, "HIP binary interface");
 namespace {
 
 hipError_t copyPeer(const hipMemcpy3DPeerParms *c, void *stream, bool blocking) {
-  int devices = Runtime::instance().deviceCount();
   if (!c)
     return fail(hipErrorInvalidValue, "hipMemcpy3DPeer: null pointer");
-  if (c->srcDevice < 0 || c->srcDevice >= devices || c->dstDevice < 0 || c->dstDevice >= devices)
-    return fail(hipErrorInvalidDevice, "hipMemcpy3DPeer: invalid device");
+  if (hipError_t e = peersExist(c->dstDevice, c->srcDevice))
+    return e;
   hipMemcpy3DParms p = {c->srcArray, c->srcPos, c->srcPtr, c->dstArray, c->dstPos, c->dstPtr, c->extent, 3};
   return copyBoxOn(p, stream, blocking);
 }

@@ -94,7 +94,7 @@ hipError_t copyWork(const hipMemcpy3DParms &p, NodeWork &out) {
       return fail(hipErrorInvalidValue, "memcpy: the width exceeds all memory");
   if (!empty && rows &&
       (p.extent.width + p.srcPos.x > p.srcPtr.pitch || p.extent.width + p.dstPos.x > p.dstPtr.pitch))
-    return fail(hipErrorInvalidValue, "memcpy: the width exceeds a pitch");
+    return fail(hipErrorInvalidPitchValue, "memcpy: the width exceeds a pitch");
   for (const hipPitchedPtr *q : {&p.srcPtr, &p.dstPtr})
     if (!empty && rows && (p.extent.height > kMostBytes / q->pitch ||
                            (p.extent.depth > 1 && q->ysize > kMostBytes / q->pitch / p.extent.depth)))

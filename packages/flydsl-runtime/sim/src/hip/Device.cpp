@@ -273,8 +273,10 @@ FLYSIM_API hipError_t hipDeviceComputeCapability(int *major, int *minor, int dev
   return hipSuccess;
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipDeviceGetPCIBusId(char *id, int size, int device) try {
-  if (!validDevice(device) || !id || size <= 0)
+  if (!validDevice(device))
     return badDevice(device);
+  if (!id || size <= 0)
+    return fail(hipErrorInvalidValue, "hipDeviceGetPCIBusId: no buffer");
   snprintf(id, static_cast<size_t>(size), "0000:00:%02x.0", device);
   return hipSuccess;
 } FLYSIM_GUARDED
@@ -307,8 +309,9 @@ FLYSIM_API hipError_t hipDeviceGetStreamPriorityRange(int *least, int *greatest)
   return hipSuccess;
 }
 FLYSIM_API hipError_t hipDeviceCanAccessPeer(int *can, int device, int peer) try {
-  if (!validDevice(device) || !validDevice(peer))
-    return badDevice(device);
+  for (int d : {device, peer})
+    if (!validDevice(d))
+      return badDevice(d);
   if (!can)
     return fail(hipErrorInvalidValue, "hipDeviceCanAccessPeer: null pointer");
   *can = device != peer;
@@ -341,7 +344,9 @@ FLYSIM_API hipError_t hipDevicePrimaryCtxRelease(int device) try {
 FLYSIM_API hipError_t hipDevicePrimaryCtxReset(int device) try {
   return validDevice(device) ? hipSuccess : badDevice(device);
 } FLYSIM_GUARDED
-FLYSIM_API hipError_t hipDevicePrimaryCtxSetFlags(int, unsigned) { return hipSuccess; }
+FLYSIM_API hipError_t hipDevicePrimaryCtxSetFlags(int device, unsigned) try {
+  return validDevice(device) ? hipSuccess : badDevice(device);
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) try {
   if (!validDevice(device))
     return badDevice(device);

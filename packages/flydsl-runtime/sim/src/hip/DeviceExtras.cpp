@@ -53,14 +53,18 @@ FLYSIM_API hipError_t hipDeviceGetSharedMemConfig(int *config) {
 FLYSIM_API hipError_t hipDeviceSetSharedMemConfig(int) { return hipSuccess; }
 FLYSIM_API hipError_t hipDeviceGetUuid(void *uuid, int device) try {
   hipDeviceProp_tR0600 p;
-  if (!uuid || hipGetDevicePropertiesR0600(&p, device))
-    return badDevice("hipDeviceGetUuid");
+  if (!uuid)
+    return fail(hipErrorInvalidValue, "hipDeviceGetUuid: null pointer");
+  if (hipError_t e = hipGetDevicePropertiesR0600(&p, device))
+    return e;
   memcpy(uuid, p.uuid, sizeof p.uuid);
   return hipSuccess;
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipDeviceGetByPCIBusId(int *device, const char *id) try {
   unsigned domain = 0, bus = 0, slot = 0;
-  if (!device || !id || sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3 || domain || bus ||
+  if (!device || !id)
+    return fail(hipErrorInvalidValue, "hipDeviceGetByPCIBusId: null pointer");
+  if (sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3 || domain || bus ||
       !validDevice(static_cast<int>(slot)))
     return badDevice("hipDeviceGetByPCIBusId");
   *device = static_cast<int>(slot);
@@ -91,7 +95,9 @@ FLYSIM_API hipError_t hipDeviceGetP2PAttribute(int *value, int attribute, int fr
   return hipSuccess;
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipExtGetLinkTypeAndHopCount(int from, int to, uint32_t *type, uint32_t *hops) try {
-  if (!type || !hops || !validDevice(from) || !validDevice(to) || from == to)
+  if (!type || !hops)
+    return fail(hipErrorInvalidValue, "hipExtGetLinkTypeAndHopCount: null pointer");
+  if (!validDevice(from) || !validDevice(to) || from == to)
     return badDevice("hipExtGetLinkTypeAndHopCount");
   *type = 4; // XGMI
   *hops = 1;

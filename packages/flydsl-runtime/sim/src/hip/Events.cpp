@@ -78,6 +78,10 @@ private:
 FLYSIM_API hipError_t hipEventCreateWithFlags(void **event, unsigned flags) try {
   if (!event)
     return fail(hipErrorInvalidValue, "hipEventCreate: null pointer");
+  // Blocking, without timing, interprocess, without a system fence, released to the device or to the system.
+  constexpr unsigned kKnown = 0x7 | 0x20000000 | 0x40000000 | 0x80000000, kReleases = 0x40000000 | 0x80000000;
+  if ((flags & ~kKnown) || (flags & kReleases) == kReleases)
+    return fail(hipErrorInvalidValue, format("hipEventCreate: invalid flags 0x%x", flags));
   auto e = std::make_unique<Event>();
   // Interprocess events (4) must not measure time (2).
   if ((flags & 4) && !(flags & 2))
@@ -139,7 +143,9 @@ FLYSIM_API hipError_t hipEventQuery(void *event) try {
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipEventElapsedTime(float *ms, void *start, void *stop) try {
   Runtime &r = Runtime::instance();
-  if (!ms || !r.events.contains(start) || !r.events.contains(stop))
+  if (!ms)
+    return fail(hipErrorInvalidValue, "hipEventElapsedTime: null pointer");
+  if (!r.events.contains(start) || !r.events.contains(stop))
     return fail(hipErrorInvalidHandle, "hipEventElapsedTime: invalid event");
   EventState &a = *static_cast<Event *>(start)->state, &b = *static_cast<Event *>(stop)->state;
   if ((static_cast<Event *>(start)->flags | static_cast<Event *>(stop)->flags) & 2)

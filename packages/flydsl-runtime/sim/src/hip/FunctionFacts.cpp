@@ -71,7 +71,7 @@ static unsigned workgroupsPerCu(const Function &f, unsigned block, size_t lds) {
   const KernelInfo &k = *f.kernel;
   const TimingTable &t = timingTable(a);
   size_t total = k.ldsBytes + lds;
-  if (total > a.ldsPerWorkgroup)
+  if (lds > a.ldsPerWorkgroup || total > a.ldsPerWorkgroup)
     return 0;
   unsigned waves = (block + k.waveSize() - 1) / k.waveSize();
   Occupancy o = occupancy(a, k.vgprs, k.sgprs, static_cast<unsigned>(total), waves, k.waveSize());

@@ -17,6 +17,7 @@ enum : int {
   hipErrorNotInitialized = 3,
   hipErrorDeinitialized = 4,
   hipErrorInvalidConfiguration = 9,
+  hipErrorInvalidPitchValue = 12,
   hipErrorInvalidSymbol = 13,
   hipErrorInvalidDevicePointer = 17,
   hipErrorInvalidMemcpyDirection = 21,

@@ -76,7 +76,7 @@ std::vector<uint8_t> packArguments(const KernelInfo &k, const uint32_t grid[3],
       raise(FaultKind::InvalidConfiguration,
             format("kernel %s: %zu bytes of arguments given, %zu needed", k.name.c_str(),
                    bufferSize, needed));
-    memcpy(seg.data(), buffer, std::min(bufferSize, seg.size()));
+    std::copy_n(buffer, std::min(bufferSize, seg.size()), seg.begin());
   }
   unsigned next = 0;
   for (const KernelArg &a : k.args) {

@@ -90,6 +90,8 @@ FLYSIM_API hipError_t hipMallocManaged(void **p, size_t size, unsigned flags) tr
 FLYSIM_API hipError_t hipHostMalloc(void **p, size_t size, unsigned flags) try {
   if (hipError_t e = allowedInCapture("hipHostMalloc"))
     return e;
+  if (constexpr unsigned kCoherent = 0x40000000, kNot = 0x80000000; (flags & kCoherent) && (flags & kNot))
+    return fail(hipErrorInvalidValue, "hipHostMalloc: memory is either coherent or not");
   if (hipError_t e = allocateMemory(p, size, MemKind::HostPinned))
     return e;
   try {
@@ -135,8 +137,10 @@ FLYSIM_API hipError_t hipHostUnregister(void *p) try {
              ? hipSuccess
              : fail(hipErrorHostMemoryNotRegistered, "hipHostUnregister: not registered");
 } FLYSIM_GUARDED
-FLYSIM_API hipError_t hipHostGetDevicePointer(void **device, void *host, unsigned) try {
+FLYSIM_API hipError_t hipHostGetDevicePointer(void **device, void *host, unsigned flags) try {
   Allocation a;
+  if (flags)
+    return fail(hipErrorInvalidValue, "hipHostGetDevicePointer: flags must be 0");
   if (!device || !space().find(reinterpret_cast<uint64_t>(host), a) || a.kind == MemKind::Device)
     return fail(hipErrorInvalidValue, "hipHostGetDevicePointer: no pinned or registered host memory");
   *device = host;

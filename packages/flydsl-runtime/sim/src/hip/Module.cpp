@@ -85,8 +85,8 @@ FLYSIM_API hipError_t flysimModuleLoadSized(void **module, const void *image, si
   return loadImage(module, image, size);
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipModuleLoad(void **module, const char *path) try {
-  if (!path)
-    return fail(hipErrorInvalidValue, "hipModuleLoad: null path");
+  if (!module || !path)
+    return fail(hipErrorInvalidValue, "hipModuleLoad: null pointer");
   // Read, not mapped: the file may change. (Streams of C++ would bring all of its locales.)
   auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false,
                                           /*IsVolatile=*/true);
@@ -130,14 +130,18 @@ FLYSIM_API hipError_t hipModuleGetFunction(void **function, void *module, const 
   return hipSuccess;
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipModuleGetFunctionCount(unsigned *count, void *module) try {
-  if (!count || !Runtime::instance().modules.contains(module))
+  if (!count)
+    return fail(hipErrorInvalidValue, "hipModuleGetFunctionCount: null pointer");
+  if (!Runtime::instance().modules.contains(module))
     return fail(hipErrorInvalidHandle, "hipModuleGetFunctionCount: invalid module");
   *count = static_cast<unsigned>(static_cast<Module *>(module)->functions.size());
   return hipSuccess;
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipModuleGetGlobal(void **address, size_t *bytes, void *module,
                                          const char *name) try {
-  if (!name || !Runtime::instance().modules.contains(module))
+  if (!name)
+    return fail(hipErrorInvalidValue, "hipModuleGetGlobal: null pointer");
+  if (!Runtime::instance().modules.contains(module))
     return fail(hipErrorInvalidHandle, "hipModuleGetGlobal: invalid module");
   auto &globals = static_cast<Module *>(module)->object->globals;
   auto it = globals.find(name);

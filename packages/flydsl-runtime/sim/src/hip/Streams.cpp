@@ -99,25 +99,33 @@ FLYSIM_API hipError_t hipStreamWaitEvent(void *stream, void *event, unsigned fla
   return queueWork(stream, [state] { state->wait(); });
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipStreamGetFlags(void *stream, unsigned *flags) try {
-  if (!flags || !validStream(stream))
+  if (!flags)
+    return fail(hipErrorInvalidValue, "hipStreamGetFlags: null pointer");
+  if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamGetFlags: invalid stream");
   *flags = isDefaultStream(stream) ? 0 : static_cast<Stream *>(stream)->flags;
   return hipSuccess;
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipStreamGetPriority(void *stream, int *priority) try {
-  if (!priority || !validStream(stream))
+  if (!priority)
+    return fail(hipErrorInvalidValue, "hipStreamGetPriority: null pointer");
+  if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamGetPriority: invalid stream");
   *priority = isDefaultStream(stream) ? 0 : static_cast<Stream *>(stream)->priority;
   return hipSuccess;
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipStreamGetDevice(void *stream, int *device) try {
-  if (!device || !validStream(stream))
+  if (!device)
+    return fail(hipErrorInvalidValue, "hipStreamGetDevice: null pointer");
+  if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamGetDevice: invalid stream");
   *device = isDefaultStream(stream) ? currentDevice() : static_cast<Stream *>(stream)->device;
   return hipSuccess;
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipStreamGetId(void *stream, unsigned long long *id) try {
-  if (!id || !validStream(stream))
+  if (!id)
+    return fail(hipErrorInvalidValue, "hipStreamGetId: null pointer");
+  if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamGetId: invalid stream");
   *id = isDefaultStream(stream) ? (reinterpret_cast<uintptr_t>(stream) == 2 ? 2 : 1)
                         : static_cast<Stream *>(stream)->id;

@@ -285,9 +285,16 @@ struct Loader {
         bad(format("kernel %s has a kernarg segment of %lld bytes", k.name.c_str(),
                    (long long)kernarg));
       k.kernargBytes = static_cast<uint32_t>(kernarg);
-      k.vgprs = static_cast<uint32_t>(m.getInt(".vgpr_count"));
-      k.sgprs = static_cast<uint32_t>(m.getInt(".sgpr_count"));
-      k.agprs = static_cast<uint32_t>(m.getInt(".agpr_count"));
+      auto registers = [&](const char *key) {
+        constexpr int64_t kMost = 4096; // more than any register file has of one kind
+        const int64_t count = m.getInt(key);
+        if (count < 0 || count > kMost)
+          bad(format("kernel %s has %lld registers (%s)", k.name.c_str(), (long long)count, key));
+        return static_cast<uint32_t>(count);
+      };
+      k.vgprs = registers(".vgpr_count");
+      k.sgprs = registers(".sgpr_count");
+      k.agprs = registers(".agpr_count");
       auto triple = [&](const char *key, uint32_t *out) {
         const MsgValue *v = m.get(key);
         for (unsigned i = 0; v && i < 3 && i < v->items.size(); ++i)

@@ -20,7 +20,7 @@ const char *stallName(Stall stall) {
 
 namespace {
 
-constexpr unsigned kMaxSimds = 4;
+constexpr unsigned kMaxSimds = TimingTable::kMaxSimds;
 constexpr unsigned kGroupStart = 40; ///< clocks to start a work-group's waves
 
 /// When a vector register can be read.

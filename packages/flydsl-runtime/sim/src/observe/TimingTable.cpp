@@ -97,15 +97,32 @@ private:
         wrongModel("there is no constant " + name + " (`python -m flydsl.runtime model` lists them)");
       measured[row.arch].insert(name);
     }
+    if (row.simdsPerCu > TimingTable::kMaxSimds)
+      wrongModel("simdsPerCu is above " + std::to_string(TimingTable::kMaxSimds));
+    if (row.powerIdle >= 1)
+      wrongModel("powerIdle is the whole limit or more: nothing would be left to run with");
   }
   static bool set(TimingTable &row, const std::string &wanted, double number) {
 #define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, f, g, h, source, trust)                   \
   if (wanted == #name) {                                                                           \
-    row.name = static_cast<type>(number);                                                          \
+    row.name = measuredAs<type>(wanted, number, row.name, unit);                                   \
     return true;                                                                                   \
   }
 #include "observe/TimingConstants.def"
     return false;
+  }
+  /// The model divides by most constants: one may differ from the table's, but what an architecture has is never none,
+  /// nor what it lacks some. Between launches there may be no time.
+  template <class T>
+  static T measuredAs(const std::string &name, double number, T published, const char *unit) {
+    constexpr double kFactor = 64;
+    const auto most = kFactor * static_cast<double>(published);
+    const auto least = strcmp(unit, "us") ? static_cast<double>(published) / kFactor : 0.0;
+    const bool lost = number > 0 && static_cast<T>(number) == 0;
+    if (number < least || number > most || lost)
+      wrongModel(format("%s is %g; the architecture has %g, and a machine of it at most %g times more or less",
+                        name.c_str(), number, static_cast<double>(published), kFactor));
+    return static_cast<T>(number);
   }
 };
 

@@ -16,6 +16,7 @@
 namespace flysim {
 
 struct TimingTable {
+  static constexpr unsigned kMaxSimds = 4; ///< of a compute unit
   const char *arch;
 #define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, f, g, h, source, trust) type name; ///< unit
 #include "observe/TimingConstants.def"
