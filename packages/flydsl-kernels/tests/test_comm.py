@@ -47,6 +47,14 @@ def _all_collectives(rank, ranks, rounds, elements):
     for dtype in (torch.int64, torch.uint8):
         x = torch.arange(ranks * 3, dtype=dtype) + rank
         assert torch.equal(ops.all_gather(x), torch.cat([x - rank + r for r in range(ranks)]))
+    for dtype in (torch.complex64, torch.float8_e8m0fnu, torch.float4_e2m1fn_x2):  # no operands of kernels
+        size = torch.empty(0, dtype=dtype).element_size()
+        xs = [torch.randint(0, 127, (ranks, 5, size), dtype=torch.uint8) for _ in range(ranks)]
+        x = xs[rank].view(dtype)
+        assert torch.equal(ops.all_gather(x).view(torch.uint8), torch.cat(xs))
+        assert torch.equal(ops.all_to_all(x).view(torch.uint8), torch.cat([x.chunk(ranks)[rank] for x in xs]))
+    lazy = torch.tensor([1 + 2j]).conj()
+    assert ops.all_gather(lazy).tolist() == [1 - 2j] * ranks and ops.all_gather(lazy.imag).tolist() == [-2] * ranks
     view = torch.arange(24.0).reshape(4, 6).T + rank
     assert torch.equal(ops.all_reduce(view), sum(view - rank + r for r in range(ranks)))
     assert ops.all_reduce(torch.zeros(0, 3)).shape == (0, 3)
@@ -184,7 +192,19 @@ def _older_object(rank, ranks):
         assert reducer.all_reduce_reg(x, out) is out and torch.equal(out, expected)
     gathered = torch.empty(ranks * 64, dtype=torch.half)
     assert torch.equal(reducer.all_gather_reg(x, gathered), torch.cat([x - rank + r for r in range(ranks)]))
+    for dtype, count in ((torch.int8, 5), (torch.float16, 1), (torch.complex64, 3), (torch.int64, 0)):
+        gathered = torch.full((2, ranks * count), 7).to(dtype).T  # neither whole packs nor contiguous
+        mine = (torch.arange(2.0 * count) + rank).to(dtype).reshape(count, 2)
+        reducer.all_gather_reg(mine, gathered)
+        assert torch.equal(gathered, torch.cat([mine - rank + r for r in range(ranks)]))
+    with pytest.raises(ValueError, match="all_gather_reg: out must have 128 elements of torch.float16"):
+        reducer.all_gather_reg(x, torch.empty(64, dtype=torch.half))
+    turned = x.reshape(8, 8).T
+    assert torch.equal(reducer.custom_all_reduce(turned), expected.reshape(8, 8).T)
+    with pytest.raises(ValueError, match="with the strides of inp"):
+        reducer.custom_all_reduce(turned, out=torch.empty(8, 8).half(), validate=False)
     assert reducer.custom_all_reduce(x[:3]) is None and not reducer.should_custom_ar(x.long())
+    assert reducer.custom_all_reduce(x.reshape(4, 16)[:, :8]) is None  # with gaps
     if target().fp8_name is not None:
         torch.testing.assert_close(reducer.custom_all_reduce(x, open_fp8_quant=True), expected, rtol=2**-4, atol=0.1)
     assert reducer.custom_all_reduce(x).data_ptr() != reducer.custom_all_reduce(x, out=out).data_ptr()
@@ -322,8 +342,19 @@ def _transports(rank, ranks):
     if target().fp8_name is not None:
         x = torch.randn(300, generator=torch.Generator().manual_seed(0))
         torch.testing.assert_close(ops.all_reduce(x, fp8=True), ranks * x, rtol=2**-4, atol=0.02)
+    x = torch.randn(300)
     with pytest.raises(ValueError, match="fp8 is for sums"):
         group.exchange("all_gather", x, torch.empty(ranks * 300), fp8=True)
+    for kind, out, dtype, error, message in (
+            ("all_reduce", x[:296], "f32", ValueError, "out must have 1200 bytes"),
+            ("all_gather", x, "bytes", ValueError, f"out must have {ranks * 1200} bytes"),
+            ("reduce_scatter", x[:150], "f32", ValueError, "whole packs of 16 bytes in each of 2 shares, got 1200"),
+            ("all_reduce", x.reshape(10, 30).T, "f32", ValueError, "x and out must be contiguous"),
+            ("all_reduce", x, "f16", TypeError, "must be f16, got torch.float32"),
+            ("all_reduce", x, "bytes", ValueError, "the dtype of sums must be given"),
+            ("all_to_all", x, "f32", ValueError, "adds nothing")):
+        with pytest.raises(error, match=message):
+            group.exchange(kind, x, out, dtype)
     group.close()
 
 

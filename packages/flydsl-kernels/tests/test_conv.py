@@ -315,3 +315,18 @@ def test_channels_last_refuses():
         compile_transpose_ncdhw_ndhwc(2, 8, 7)(random(112, dtype="bf16"), x)
     with pytest.raises(ValueError, match="y must have .* elements of 8 bits, got .* torch.bfloat16"):
         compile_transpose_ncdhw_ndhwc_fp8(2, 16, 6)(random(2, 16, 6, dtype="bf16"), x)
+
+
+@pytest.mark.one_arch
+@pytest.mark.parametrize("flat", ["dy", "weight", "x"])
+def test_gradients_of_operands_without_dimensions_are_refused(flat):
+    from flydsl.kernels.op import operations
+
+    found, given = operations(), {"dy": random(2, 4, 5, dtype="f16"), "weight": random(4, 4, 3, dtype="f16")}
+    given |= {"x": given["dy"]}
+    given[flat] = given[flat].flatten()
+    with pytest.raises(ValueError, match=f"{flat} must have images, channels and 1 to 3 dimensions more"):
+        if flat == "weight":
+            found.conv_input_grad(given["dy"], given["weight"], [5], [1], [1], [1], 1)
+        else:
+            found.conv_weight_grad(given["dy"], given["x"], [3], [1], [1], [1], 1)

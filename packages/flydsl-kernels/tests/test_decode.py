@@ -202,6 +202,26 @@ def test_caches_of_any_stride_are_not_copied():
         assert torch.equal(out, expected)
 
 
+@pytest.mark.one_arch
+def test_caches_and_tables_beyond_32_bits():
+    """Memory that is not touched is never there."""
+    batch = Batch([5, 9, 3], page=4, cache="fp8", spare=0)
+    expected, apart = check(batch), (1 << 31) // (len(batch.caches[0]) - 1)
+    for i, cache in enumerate(batch.caches):
+        far = torch.empty(apart * len(cache), dtype=torch.uint8).as_strided(cache.shape, (apart, *cache.stride()[1:]))
+        batch.caches[i] = far.copy_(cache.view(torch.uint8)).view(cache.dtype)
+    assert torch.equal(ops.paged_attention(*batch.operands), expected)
+    slots = torch.tensor([0, 4 * (len(cache) - 1)])
+    new = torch.randn(2, 2, 64).half()
+    ops.cache_append(new, new, *batch.caches, slots)
+    for cache in batch.caches:
+        assert torch.equal(cache[[0, -1], 0].view(torch.uint8), new.to(cache.dtype).view(torch.uint8))
+    table = torch.empty((1 << 31) + 4, dtype=torch.int32).as_strided(batch.table.shape, (1 << 30, 1))
+    batch.table = table.copy_(batch.table)
+    batch.caches = Batch([5, 9, 3], page=4, cache="fp8", spare=0).caches
+    assert torch.equal(ops.paged_attention(*batch.operands), expected)
+
+
 @pytest.mark.parametrize(("dim", "page", "x"), cases([(64, 16, 8), (96, 32, 16)], [(128, 64, 8), (256, 16, 8)]))
 @pytest.mark.parametrize("by_tokens", [False, True])
 def test_packed_caches(dim, page, x, by_tokens):

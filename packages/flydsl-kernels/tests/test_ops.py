@@ -149,6 +149,20 @@ def test_operands_of_any_stride(op, change):
     assert same(op, call(op, strided), call(op, arguments))
 
 
+LONG = ("activate", "activate_and_mul_bwd", "attention_fwd", "attention_bwd", "paged_attention", "cache_append", "moe")
+
+
+@pytest.mark.one_arch
+@each([op for op in HERE if op.name in LONG])
+def test_memory_of_more_elements_than_a_dimension_may_have(op, monkeypatch):
+    """It is a matrix then, whose rows may overlap; here that is so from 45 elements on."""
+    arguments = sample(op)
+    copies = [a.clone() if isinstance(a, torch.Tensor) else a for a in arguments]
+    expected = call(op, arguments)
+    monkeypatch.setattr("flydsl.kernels.host.arrays.MOST_EXTENT", 45)
+    assert same(op, call(op, copies), expected) and same(op, tensors(copies), tensors(arguments))
+
+
 @each(HERE)
 def test_no_rows(op):
     results, reference = call(op, sample(op, 0)), call(op, sample(op))

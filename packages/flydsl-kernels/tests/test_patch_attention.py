@@ -118,3 +118,20 @@ def test_calls_that_cannot_run_torch():
     with pytest.warns(UserWarning, match="all must be float16 or all bfloat16"):
         model(x.float(), x.float(), x.float())
     assert report.sites[0].calls == 1 and sum(report.sites[0].fallbacks.values()) == 2
+
+
+@pytest.mark.parametrize("mask", [
+    {"key_padding_mask": torch.zeros(BATCH, 1).bool()}, {"key_padding_mask": torch.zeros(1, L).bool()},
+    {"key_padding_mask": torch.ones(BATCH, L).int()}, {"attn_mask": torch.zeros(L, 1).bool()},
+    {"attn_mask": torch.zeros(HEADS, L, L)}, {"attn_mask": torch.ones(L, L).int()}],
+    ids=lambda mask: f"{next(iter(mask))}-{tuple(next(iter(mask.values())).shape)}")
+def test_masks_that_do_not_fit_are_refused_as_torch_does(mask):
+    """Ours would be broadcast, or integers added."""
+    model, _, report = made(batch_first=True)
+    x = operand(L, True)
+    with (pytest.warns(UserWarning, match="is needed|of dtype torch.int32"),
+          pytest.raises((AssertionError, RuntimeError))):
+        model(x, x, x, **mask)
+    with pytest.warns(UserWarning, match="do not fit each other"), pytest.raises(RuntimeError):
+        model(x, x[:1], x[:1])
+    assert not report.sites[0].calls

@@ -258,10 +258,10 @@ def test_the_older_builder(heads, dim, flash, index, front, neox):
     q, k, v = random(tokens, heads[0] + 2 * heads[1], dim, dtype="bf16").split((*heads, heads[1]), 1)
     k = k.transpose(0, 1).contiguous().transpose(0, 1)
     cos, sin = (t.bfloat16() for t in tables(9, dim // 2))
-    wide = [t if front else torch.cat((t, t), -1) for t in (cos, sin)]
+    wide = torch.cat([t if front else torch.cat((t, t), -1) for t in (cos, sin)], -1).chunk(2, -1)
     shape = (3, size, heads[1], dim) if flash else (3, heads[1], dim // 16, size, 16)
-    kc = torch.zeros(shape, dtype=torch.bfloat16)
-    vc = torch.zeros(shape if flash else (3, heads[1], dim, size), dtype=torch.bfloat16)
+    both = torch.zeros(3, 2, *shape[1:], dtype=torch.bfloat16)  # blocks of keys and values in turn
+    kc, vc = both[:, 0], both[:, 1] if flash else both[:, 1].view(3, heads[1], dim, size)
     outs = [Guarded(tokens, h, dim, dtype=torch.bfloat16) for h in heads]
     positions = torch.tensor([0, 3, 8, 8, 1, 2], dtype=index)
     launch = build_fused_rope_cache_module(dim, -1, *heads, size, neox, flash, "bf16", False, front,
@@ -281,18 +281,24 @@ def test_the_older_builder(heads, dim, flash, index, front, neox):
 
 
 def test_the_older_builder_refuses_operands_that_do_not_fit():
-    """Heads whose features lie apart, halves of a cache, positions of another width."""
+    """Heads whose features lie apart, caches and tables with gaps within, positions of another width."""
     tokens, shape = 4, (3, 8, 2, 16)
-    both, position = torch.zeros(3, 2, *shape[1:]).bfloat16(), torch.arange(tokens).int()
+    position, gaps = torch.arange(tokens).int(), torch.zeros(3, 8, 2, 32).bfloat16()[..., :16]
     table, one = random(5, 8), torch.ones(1)
     dense = [random(tokens, 2, 16, dtype="bf16", seed=i) for i in range(3)]
     given = [*dense, position, table, table, position, torch.zeros(shape).bfloat16(), torch.zeros(shape).bfloat16(),
              torch.empty_like(dense[0]), torch.empty_like(dense[1]), tokens, one, one]
     launch = build_fused_rope_cache_module(16, -1, 2, 2, 8)
     launch(*given)
-    for at, wrong in ((3, position.repeat_interleave(2)[::2]), (7, both[:, 0]), (8, both[:, 1])):
+    blocks = torch.zeros(3 * 256).bfloat16().as_strided(shape, (128, 32, 16, 1))  # each half in the one before
+    for at, wrong in ((3, position.repeat_interleave(2)[::2]), (7, gaps), (8, gaps), (7, blocks),
+                      (4, random(5, 16)[:, ::2]), (5, random(8, 8).T[:5])):
         with pytest.raises(ValueError, match="must be dense"):
             launch(*given[:at], wrong, *given[at + 1 :])
+    with pytest.raises(ValueError, match="cos: rows must begin at multiples of 8 elements"):
+        launch(*given[:4], random(5, 12)[:, :8], *given[5:])
+    with pytest.raises(ValueError, match="sin holds fewer elements"):
+        launch(*given[:5], random(5, 16)[:4, :8], *given[6:])
     for at in (0, 1, 2, 9, 10):
         turned = random(tokens, 2, 32, dtype="bf16")[..., ::2]
         apart = random(tokens, 2, 20, dtype="bf16")[..., :16]

@@ -35,6 +35,17 @@ def test_an_operator_without_gradient_says_so():
     assert not scale.requires_grad or pytest.raises(RuntimeError, scale.sum().backward)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own, which it imports then
+def test_forward_differentiation_is_refused():
+    """torch would make zeros of the tangents."""
+    x, one = random(2, 8), torch.ones(8)
+    for function in (ops.softmax, lambda x: ops.rmsnorm(one.expand(2, 8), x[0]), ops.argmax):
+        with pytest.raises(NotImplementedError, match=r"forward differentiation \(jvp\) is not supported"):
+            torch.func.jvp(function, (x,), (torch.ones_like(x),))
+    with torch.autograd.forward_ad.dual_level():
+        assert ops.softmax(x).shape == x.shape  # which has none
+
+
 @pytest.mark.skipif(not current_arch().startswith(CDNA), reason="preshuffle GEMM")
 def test_layout_tag_is_checked():
     a, b, scale_a, scale_b, *_ = operands()

@@ -305,8 +305,13 @@ class Op:
         return plan.launcher(), list(plan.operands_of(found, first, outs)), outs
 
     def __call__(self, *given: Any, **named: Any) -> Any:
-        """The torch operator for torch tensors, :meth:`run` for NumPy arrays."""
+        """The torch operator for torch tensors, :meth:`run` for NumPy arrays.
+
+        Raises:
+            NotImplementedError: an operand carries a tangent of forward differentiation.
+        """
         if is_torch(given[0] if given else next(iter(named.values()))):
+            _require_no_tangents(self.name, given, named)
             return getattr(operators(), self.name)(*given, **named)
         return self.run(*given, **named)
 
@@ -335,6 +340,17 @@ class Form:
     function: Callable[..., Any]
     composite: tuple[str, str, Callable[..., Any]] | None = None
     public: bool = True
+
+
+def _require_no_tangents(name: str, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """torch drops the tangents of operands of custom operators in silence, as if they were zero."""
+    forward = sys.modules["torch.autograd.forward_ad"]
+    if forward._current_level < 0:  # nothing is differentiated forwards
+        return
+    for value in (*given, *named.values()):
+        for x in value if isinstance(value, list | tuple) else (value,):
+            if is_torch(x) and hasattr(x, "shape") and forward.unpack_dual(x).tangent is not None:
+                raise NotImplementedError(f"{name}: forward differentiation (jvp) is not supported, only backward")
 
 
 def _named(function: Any, name: str, doc: str, signature: inspect.Signature) -> Any:

@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
-from ..host.arrays import contiguous, flat_of, is_torch
+from ..host.arrays import flat_of, flattened, is_torch
 from ..host.dtypes import dtype_name
 from ..op import Form, Gradient, Op, Plan, Result, like, scratch_of
 from ..parts.index import cdiv
@@ -175,7 +175,7 @@ def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any 
             short=is_short(target, shapes.rows), **tile, **call.options)
 
     return Plan(build, lambda out, lse, *parts: (
-        *(x.flat for x in call.operands), out.reshape(-1), lse.reshape(-1), parts or None, *call.addends, sink,
+        *(x.flat for x in call.operands), flattened(out), lse.reshape(-1), parts or None, *call.addends, sink,
         *call.integers, factors, call.sizes(bool(given) and tuple(given[0].shape) == each != (1, 1)), call.lines,
         shapes.rows, shapes.heads, shapes.batch), scratch=parts_of(call.lines, shapes.dv, call.splits))
 
@@ -219,8 +219,8 @@ def _plan_backward(target: Target, dout: Any, dlse: Any, q: Any, k: Any, v: Any,
                                         short=is_short(target, max(shapes.rows, most)), **call.options)
 
     return Plan(build, lambda dq, dk, dv, *passed: (
-        *(x.flat for x in call.operands), contiguous(out).reshape(-1), contiguous(dout).reshape(-1), *statistics,
-        *passed, dq.reshape(-1), dk.reshape(-1), dv.reshape(-1), *call.addends, *call.integers[:2],
+        *(x.flat for x in call.operands), flattened(out), flattened(dout), *statistics,
+        *passed, flattened(dq), flattened(dk), flattened(dv), *call.addends, *call.integers[:2],
         call.sizes(False), shapes.rows, most, shapes.heads, shapes.kv_heads, shapes.batch),
         zero=(0, 1, 2) if shapes.packed_q else (), scratch=(Result((math.prod(lse.shape),), "f32"),) * STATISTICS)
 

@@ -97,8 +97,8 @@ def shapes_of(q: Any, k: Any, v: Any, starts_q: Any, starts_k: Any, table: Any, 
                 f"block_table must be [{batch}, pages of a sequence], got {tuple(table.shape)}")
     page = int(k.shape[1]) if paged else 0
     for name, x in (("q", q), ("k", k), ("v", v)):
-        reach = (int(x.shape[0 if len(x.shape) == 3 else 1]) * max(strides_of(x)[-3], 1)) * x.dtype.itemsize
+        reach = ((int(x.shape[-3]) - 1) * strides_of(x)[-3] + int(x.shape[-1])) * x.dtype.itemsize
         require(WHERE, paged and name != "q" or reach < FARTHEST,
-                f"{name}: the rows of one head reach over {reach} bytes, and accesses over {FARTHEST} at most")
+                f"{name}: the rows of one head reach over {reach} bytes, below {FARTHEST} are supported")
     pages = int(k.shape[0]) if paged else 0
     return Shapes(batch, heads, kv_heads, d, dv, rows, keys, packed_q, packed_k, page, pages)

@@ -26,6 +26,7 @@ from ..host.dense import Extent, strided_extent
 __all__ = ["BlockLayout", "block_layouts", "packed_blocks"]
 
 Pair = tuple[int, int]
+MOST_BYTES = 1 << 31  # of a block, in which offsets have 32 bits
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,9 @@ class BlockLayout:
 def _block_layout(name: str, where: str, array: Any, packed: bool, values: bool, written: bool) -> BlockLayout:
     n, s = tuple(array.shape), strides_of(array)
     require(where, all(step >= 0 for step in s), f"{name} has a negative stride: {s}")
+    reach = sum((size - 1) * step for size, step in zip(n[1:], s[1:], strict=True)) * array.itemsize
+    require(where, not written or reach < MOST_BYTES,
+            f"a block of {name} reaches over {reach} bytes, below {MOST_BYTES} are supported where it is written")
     require(where, not written or all(step or size == 1 for size, step in zip(n, s, strict=True)),
             f"{name} is written, and elements of it are in one place: its strides are {s}")
     if not packed:

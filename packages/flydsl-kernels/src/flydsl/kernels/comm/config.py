@@ -58,6 +58,15 @@ class ExchangeConfig(KernelConfig):
         return self.kind not in ("all_reduce", "all_gather")
 
     @property
+    def divided(self) -> bool:
+        """Whether the operand is made of a share for every rank."""
+        return self.kind in ("reduce_scatter", "all_to_all")
+
+    def result_bytes(self, nbytes: int) -> int:
+        """Bytes of the result of an operand of so many."""
+        return {"all_gather": nbytes * self.ranks, "reduce_scatter": nbytes // self.ranks}.get(self.kind, nbytes)
+
+    @property
     def two_stage(self) -> bool:
         """Whether the shares are exchanged once more, when they are summed."""
         return self.kind == "all_reduce_two_stage"
@@ -86,6 +95,9 @@ def exchange_config(where: str, target: Target, kind: str, ranks: int, dtype: st
     require(where, kind in (*KINDS, IN_PLACE), f"no exchange {kind!r}: known are {', '.join(KINDS)}")
     require(where, 2 <= ranks <= MOST_RANKS, f"2 to {MOST_RANKS} ranks are supported, the group has {ranks}")
     require(where, dtype == "bytes" or dtype in FLOATS, f"{dtype} cannot be added: expected one of {', '.join(FLOATS)}")
+    adds = kind not in ("all_gather", "all_to_all")
+    require(where, adds == (dtype != "bytes"), f"{kind} {'adds: the dtype of sums' if adds else 'adds nothing: bytes'} "
+            f"must be given, got {dtype}")
     if fp8:
         require(where, target.fp8_name is not None, f"{target.name} has no fp8: transport must be exact")
         require(where, dtype != "bytes" and kind != "all_reduce_write", f"fp8 is for sums that are read, not {kind}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..host.arrays import is_torch
+from ..host.arrays import is_torch, span
 from .config import PACK_BYTES
-from .group import DEFAULT_BYTES, communicator, float_name, report
+from .group import DEFAULT_BYTES, Communicator, communicator, float_name, report
 from .peers import MOST_RANKS
 
 __all__ = [
-    "all_gather_of", "all_reduce_of", "all_to_all_of", "falls_back", "group_of", "reason_against", "reduce_scatter_of",
+    "all_gather_of", "all_reduce_of", "all_to_all_of", "exchanged", "falls_back", "group_of", "reason_against",
+    "reduce_scatter_of",
 ]
 
 
@@ -45,22 +46,24 @@ def falls_back(name: str, x: Any, ranks: int, summed: bool, group: Any, dist: An
 
 def _packed(x: Any, parts: int) -> Any:
     """A flat copy in `parts` equal shares, each of whole packs; the operand itself if it is so already."""
-    flat = x.contiguous().reshape(parts, -1)
-    unit = PACK_BYTES // x.element_size()
-    missing = -flat.shape[1] % unit
-    aligned = flat.data_ptr() % 4 == 0
+    import torch
+
+    flat = span(x.resolve_conj().resolve_neg().contiguous()).reshape(parts, -1)
+    raw = flat.view(torch.uint8)  # torch moves the elements of some dtypes as bytes alone
+    missing = -raw.shape[1] % PACK_BYTES
     if missing:
-        padded = flat.new_zeros(parts, flat.shape[1] + missing)
-        padded[:, : flat.shape[1]] = flat
-        return padded
-    return flat if aligned else flat.clone()
+        padded = raw.new_zeros(parts, raw.shape[1] + missing)
+        padded[:, : raw.shape[1]] = raw
+        return padded.view(x.dtype)
+    return flat if flat.data_ptr() % 4 == 0 else raw.clone().view(x.dtype)
 
 
-def _exchange(kind: str, x: Any, group: Any, parts: int, rows: int, dtype: str = "bytes", fp8: bool = False) -> Any:
+def exchanged(through: Communicator, kind: str, x: Any, parts: int, rows: int, dtype: str = "bytes",
+              fp8: bool = False) -> Any:
     """The result as `rows` shares of the size of one of the operand's `parts`."""
     packed = _packed(x, parts)
     out = packed.new_empty(rows, packed.shape[1])
-    communicator(group).exchange(kind, packed, out, dtype, fp8=fp8)
+    through.exchange(kind, packed, out, dtype, fp8=fp8)
     return out[:, : x.numel() // parts]
 
 
@@ -72,8 +75,9 @@ def all_reduce_of(x: Any, group: Any, fp8: bool = False) -> Any:
         out = x.clone()
         dist.all_reduce(out, group=group)
         return out
-    kind = communicator(group).all_reduce_kind(x, fp8)
-    return _exchange(kind, x, group, 1, 1, str(float_name(x)), fp8).reshape(x.shape)
+    through = communicator(group)
+    kind = through.all_reduce_kind(x, fp8)
+    return exchanged(through, kind, x, 1, 1, str(float_name(x)), fp8).reshape(x.shape)
 
 
 def all_gather_of(x: Any, group: Any) -> Any:
@@ -88,7 +92,7 @@ def all_gather_of(x: Any, group: Any) -> Any:
         out = [torch.empty_like(x) for _ in range(ranks)]
         dist.all_gather(out, x.contiguous(), group=group)
         return torch.cat(out)
-    return _exchange("all_gather", x, group, 1, ranks).reshape(ranks * x.shape[0], *x.shape[1:])
+    return exchanged(communicator(group), "all_gather", x, 1, ranks).reshape(ranks * x.shape[0], *x.shape[1:])
 
 
 def _divisible(name: str, x: Any, ranks: int) -> None:
@@ -107,7 +111,8 @@ def reduce_scatter_of(x: Any, group: Any) -> Any:
         total = x.clone()
         dist.all_reduce(total, group=group)
         return total.chunk(ranks)[dist.get_rank(group)].clone()
-    return _exchange("reduce_scatter", x, group, ranks, 1, str(float_name(x))).reshape(shape)
+    through = communicator(group)
+    return exchanged(through, "reduce_scatter", x, ranks, 1, str(float_name(x))).reshape(shape)
 
 
 def all_to_all_of(x: Any, group: Any) -> Any:
@@ -121,4 +126,4 @@ def all_to_all_of(x: Any, group: Any) -> Any:
         every = [torch.empty_like(x) for _ in range(ranks)]
         dist.all_gather(every, x.contiguous(), group=group)
         return torch.cat([e.chunk(ranks)[dist.get_rank(group)] for e in every])
-    return _exchange("all_to_all", x, group, ranks, ranks).reshape(x.shape)
+    return exchanged(communicator(group), "all_to_all", x, ranks, ranks).reshape(x.shape)

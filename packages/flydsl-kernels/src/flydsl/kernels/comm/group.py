@@ -7,9 +7,10 @@ import hashlib
 import warnings
 from typing import Any
 
-from ..host.arrays import launch
+from ..host.arrays import launch, span
+from ..host.config import require
 from ..target import target
-from .config import PACK_BYTES, exchange_config
+from .config import PACK_BYTES, ExchangeConfig, exchange_config
 from .exchange import build_exchange
 from .fused import ReducedNorm, build_reduced_norm
 from .memory import CollectiveError, SharedMemory, meeting_of
@@ -70,22 +71,24 @@ class Communicator:
         """Launch an exchange; see :data:`flydsl.kernels.comm.config.KINDS`.
 
         Args:
-            x, out: contiguous tensors of whole packs of 16 bytes, whose sizes fit each other.
-            dtype: of sums.
+            x, out: contiguous tensors of any dtype and of whole packs of 16 bytes, in every share if there are shares.
+            dtype: of sums, that of x and out.
             stream: to launch on; None for that of x.
             fp8: sums travel in 8 bits: see :mod:`flydsl.kernels.comm.quantised`.
 
         Raises:
             CollectiveError: this or an earlier exchange failed: names the rank and what is missing. See :meth:`check`.
-            ValueError: the operand is larger than the communicator was made for.
+            TypeError: x or out is not of the dtype of the sums.
+            ValueError: the operand is larger than the communicator was made for, or x and out do not fit each other.
         """
         size = self._checked(kind, x)
         config = exchange_config(kind, self.target, kind, self.ranks, dtype, fp8)
+        _require_fit(config, x, out)
         packs, results = size // PACK_BYTES, out.numel() * out.element_size() // PACK_BYTES
         part = config.part(packs)
         call = f"{kind}{' in fp8' * fp8} {tuple(x.shape)} {x.dtype}"
-        launch(build_exchange(config), x, x, out, self.memory.bases, self.rank, packs, results, part, self._capacity,
-               signature(call), self.limit, config.grid(part)[0], stream=stream)
+        launch(build_exchange(config), x, _bytes(x), _bytes(out), self.memory.bases, self.rank, packs, results, part,
+               self._capacity, signature(call), self.limit, config.grid(part)[0], stream=stream)
         self.memory.check(call)
 
     def reduced_norm(self, norm: Any, tensors: dict[str, Any]) -> None:
@@ -144,6 +147,25 @@ class Communicator:
     def close(self) -> None:
         """Give the memory back. The other ranks must not be in an exchange."""
         self.memory.close()
+
+
+def _bytes(x: Any) -> Any:
+    """The memory of a contiguous tensor: kernels move packs, and take no operands of some dtypes."""
+    import torch
+
+    return span(x).view(torch.uint8)
+
+
+def _require_fit(config: ExchangeConfig, x: Any, out: Any) -> None:
+    where, shares = config.kind, config.ranks if config.divided else 1
+    size, result = (t.numel() * t.element_size() for t in (x, out))
+    require(where, x.is_contiguous() and out.is_contiguous(), "x and out must be contiguous")
+    require(where, size % (shares * PACK_BYTES) == 0, f"x must be whole packs of {PACK_BYTES} bytes"
+            f"{f' in each of {shares} shares' * (shares > 1)}, got {size} bytes")
+    expected = config.result_bytes(size)
+    require(where, result == expected, f"out must have {expected} bytes, as x has {size}, got {result}")
+    if config.summed and not float_name(x) == float_name(out) == config.dtype:
+        raise TypeError(f"{where}: x and out must be {config.dtype}, got {x.dtype} and {out.dtype}")
 
 
 def signature(call: str) -> int:

@@ -11,9 +11,11 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from flydsl.kernels.comm.config import PACK_BYTES
+from flydsl.kernels.comm.eager import exchanged
 from flydsl.kernels.comm.group import Communicator
 from flydsl.kernels.comm.registered import make_allreduce_kernels
-from flydsl.kernels.host.dtypes import FLOATS
+from flydsl.kernels.host.arrays import strides_of
 
 __all__ = ["FlyDSLAllreduce", "init_custom_ar", "make_allreduce_kernels", "meta_size"]
 
@@ -51,7 +53,7 @@ class FlyDSLAllreduce:
         size = inp.numel() * inp.element_size()
         travels = not open_fp8_quant or self._communicator.target.fp8_name is not None
         return (travels and str(inp.dtype) in _NAMES and size > 0 and size % 16 == 0 and size <= self.max_size // 2
-                and inp.is_contiguous())
+                and _is_dense(inp))
 
     def custom_all_reduce(self, inp: Any, *, out: Any = None, use_new: bool = True, open_fp8_quant: bool = False,
                           validate: bool = True, stream_ptr: Any = None) -> Any:
@@ -60,29 +62,30 @@ class FlyDSLAllreduce:
         With ``FLYDSL_AITER_REUSE_OUT=1`` in the environment, when the object was made, results of one shape and dtype
         lie in one allocation, so that each overwrites the one before.
 
-        `open_fp8_quant`: operands travel in 8 bits, with a scale of every 128 elements.
+        Operands are dense: contiguous, or permutations of a contiguous tensor, with the same strides on all ranks.
+        `open_fp8_quant`: they travel in 8 bits, with a scale of every 128 elements. `use_new` and `validate` say
+        nothing here: there is one way, and `out` is always looked at.
 
         Raises:
-            ValueError: `out` has another shape or dtype, and `validate`.
+            ValueError: `out` has another shape, dtype or order of its elements.
         """
         if not self.should_custom_ar(inp, open_fp8_quant=open_fp8_quant):
             return None
         result = self._result(inp) if out is None else out
-        if validate and (result.shape != inp.shape or result.dtype != inp.dtype or not result.is_contiguous()):
-            raise ValueError(f"custom_all_reduce: out must be contiguous {inp.dtype} {tuple(inp.shape)}, got "
-                             f"{result.dtype} {tuple(result.shape)}")
-        name = _NAMES[str(inp.dtype)]
-        assert name in FLOATS
+        if result.shape != inp.shape or result.dtype != inp.dtype or strides_of(result) != strides_of(inp):
+            raise ValueError(f"custom_all_reduce: out must be {inp.dtype} {tuple(inp.shape)} with the strides of inp, "
+                             f"{inp.stride()}, got {result.dtype} {tuple(result.shape)} with {result.stride()}")
         kind = self._communicator.all_reduce_kind(inp, open_fp8_quant)
-        self._communicator.exchange(kind, inp, result, name, stream=stream_ptr, fp8=open_fp8_quant)
+        self._communicator.exchange(kind, _in_memory(inp), _in_memory(result), _NAMES[str(inp.dtype)],
+                                    stream=stream_ptr, fp8=open_fp8_quant)
         return result
 
     def _result(self, inp: Any) -> Any:
         if self._reused is None:
-            return inp.new_empty(inp.shape)
-        key = tuple(inp.shape), inp.dtype, inp.device
+            return inp.new_empty_strided(inp.shape, inp.stride())
+        key = tuple(inp.shape), inp.stride(), inp.dtype, inp.device
         if key not in self._reused:
-            self._reused[key] = inp.new_empty(inp.shape)
+            self._reused[key] = inp.new_empty_strided(inp.shape, inp.stride())
         return self._reused[key]
 
     def all_reduce_reg(self, inp: Any, out: Any, open_fp8_quant: bool = False) -> Any:
@@ -90,9 +93,21 @@ class FlyDSLAllreduce:
         return self.custom_all_reduce(inp, out=out, open_fp8_quant=open_fp8_quant)
 
     def all_gather_reg(self, inp: Any, out: Any) -> Any:
-        """The operands of all ranks, one after another, into `out`."""
-        self._communicator.exchange("all_gather", inp, out)
-        return out
+        """The operands of all ranks, one after another, into `out`: any dtype, size and strides.
+
+        Raises:
+            ValueError: `out` has another dtype or number of elements.
+        """
+        count = self.world_size * inp.numel()
+        if out.dtype != inp.dtype or out.numel() != count:
+            raise ValueError(f"all_gather_reg: out must have {count} elements of {inp.dtype}, as inp is "
+                             f"{tuple(inp.shape)}, got {out.dtype} {tuple(out.shape)}")
+        if not count:
+            return out
+        if inp.is_contiguous() and out.is_contiguous() and inp.nbytes % PACK_BYTES == 0:
+            self._communicator.exchange("all_gather", inp, out)
+            return out
+        return out.copy_(exchanged(self._communicator, "all_gather", inp, 1, self.world_size).reshape(out.shape))
 
     @contextlib.contextmanager
     def capture(self) -> Iterator[None]:
@@ -102,6 +117,16 @@ class FlyDSLAllreduce:
     def close(self) -> None:
         """Give the memory back."""
         self._communicator.close()
+
+
+def _in_memory(x: Any) -> Any:
+    """A view whose dimensions are in the order of memory."""
+    return x.permute(sorted(range(x.dim()), key=lambda i: -strides_of(x)[i]))
+
+
+def _is_dense(x: Any) -> bool:
+    """Whether its elements fill a piece of memory."""
+    return bool(_in_memory(x).is_contiguous())
 
 
 def meta_size() -> int:

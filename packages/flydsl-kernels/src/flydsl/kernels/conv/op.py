@@ -108,6 +108,7 @@ def _plan_input(target: Target, dy: Any, weight: Any, size: Any, stride: Any, pa
     where = "conv_input_grad"
     target.require(where, *SUPPORTED)
     dtype = _dtypes(where, dy, weight)
+    _require_ranks(where, dy=dy, weight=weight)
     _check_gradient(where, dy, weight.shape, (dy.shape[0], weight.shape[1] * groups, *size), stride, padding, dilation,
                     groups)
     if 0 in dy.shape or not math.prod(size):
@@ -126,6 +127,8 @@ def _plan_weight(target: Target, dy: Any, x: Any, taps: Any, stride: Any, paddin
     where = "conv_weight_grad"
     target.require(where, *SUPPORTED)
     dtype = _dtypes(where, dy, x)
+    _require_ranks(where, dy=dy, x=x)
+    require(where, groups >= 1, f"groups must be positive, got {groups}")
     shape = (dy.shape[1], x.shape[1] // groups, *taps)
     _check_gradient(where, dy, shape, x.shape, stride, padding, dilation, groups)
     if 0 in dy.shape or 0 in x.shape:
@@ -138,6 +141,12 @@ def _plan_weight(target: Target, dy: Any, x: Any, taps: Any, stride: Any, paddin
         dw.copy_(turned.transpose(0, 1))
 
     return plan_product(where, target, dtype, product, finish=finish, result=turned)
+
+
+def _require_ranks(where: str, **arrays: Any) -> None:
+    for name, array in arrays.items():
+        require(where, len(array.shape) in (3, 4, 5),
+                f"{name} must have images, channels and 1 to 3 dimensions more, got shape {tuple(array.shape)}")
 
 
 def _check_gradient(where: str, dy: Any, w_shape: Any, x_shape: Any, stride: Any, padding: Any, dilation: Any,

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..cache.arrays import kind_of
 from ..cache.layout import block_layouts
-from ..host.arrays import contiguous, flat_of, with_rows
+from ..host.arrays import MOST_EXTENT, contiguous, flat_of, strides_of, with_rows
 from ..host.config import require
 from ..host.dtypes import INDICES, dtype_name
 from ..target import Target
@@ -78,4 +78,5 @@ def indices_of(where: str, table: Any, lengths: Any, batch: int) -> tuple[Any, A
     require(where, len(table.shape) == 2 and table.shape[0] == batch and tuple(lengths.shape) == (batch,),
             f"block_table must be ({batch}, pages of a sequence) and seqlens ({batch},), got {tuple(table.shape)} and "
             f"{tuple(lengths.shape)}")
-    return rows_of(table), contiguous(lengths)
+    near = strides_of(table)[0] * max(batch, 1) <= MOST_EXTENT  # a launch has steps of 32 bits
+    return rows_of(table) if near else contiguous(table), contiguous(lengths)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ..host.arrays import contiguous, vector_width
+from ..host.arrays import flattened, vector_width
 from ..host.config import require
 from ..host.dtypes import FLOATS, dtype_name
 from ..host.models import Model
@@ -27,11 +27,11 @@ def _plan(target: Target, x: Any, kind: str, parameter: float, dy: Any = None) -
     if dy is not None:
         _same(f"{kind}: backward", dy, tuple(x.shape), x)
     total = math.prod(x.shape)
-    given = [contiguous(a).reshape(-1) for a in ((x,) if dy is None else (dy, x))]
+    given = [flattened(a) for a in ((x,) if dy is None else (dy, x))]
     vec = vector_width(FLOATS[dtype].width, total, *given) if total else 1
     launcher = build_activation_module(kind, dtype, vector=vec, parameter=parameter, backward=dy is not None,
                                        target=target)
-    return Plan(lambda: launcher, lambda out: (*given, out.reshape(-1), total)) if total else None
+    return Plan(lambda: launcher, lambda out: (*given, flattened(out), total)) if total else None
 
 
 def _halved(where: str, shape: Any) -> tuple[Any, ...]:
@@ -48,10 +48,10 @@ def _plan_gated(target: Target, x: Any, kind: str, dy: Any = None) -> Plan | Non
     total, n = math.prod(shape), shape[-1]
     if not total:
         return None
-    given = [contiguous(a).reshape(-1) for a in ((x,) if dy is None else (dy, x))]
+    given = [flattened(a) for a in ((x,) if dy is None else (dy, x))]
     launcher = build_activation_module(kind, dtype, vector=vector_width(FLOATS[dtype].width, n, *given), columns=n,
                                        backward=dy is not None, target=target)
-    return Plan(lambda: launcher, lambda out: (*given, out.reshape(-1), total))
+    return Plan(lambda: launcher, lambda out: (*given, flattened(out), total))
 
 
 def _plan_pair(target: Target, gate: Any, up: Any, kind: str, dy: Any = None) -> Plan | None:
@@ -63,10 +63,10 @@ def _plan_pair(target: Target, gate: Any, up: Any, kind: str, dy: Any = None) ->
         _same(f"{where}: backward", dy, tuple(gate.shape), gate)
     if not total:
         return None
-    given = [contiguous(a).reshape(-1) for a in ((gate, up) if dy is None else (dy, gate, up))]
+    given = [flattened(a) for a in ((gate, up) if dy is None else (dy, gate, up))]
     launcher = build_activation_module(kind, dtype, vector=vector_width(FLOATS[dtype].width, total, *given), pair=True,
                                        backward=dy is not None, target=target)
-    return Plan(lambda: launcher, lambda *outs: (*given, *(out.reshape(-1) for out in outs), total))
+    return Plan(lambda: launcher, lambda *outs: (*given, *(flattened(out) for out in outs), total))
 
 
 # ------------------------------------------------------------------------------------------- definitions in f64

@@ -15,12 +15,14 @@ from ..target import Target
 from .dtypes import dtype_name
 
 __all__ = [
-    "address", "allocate", "array_dtype", "as_numpy", "as_rows", "as_torch", "autocast", "contiguous", "copy_into",
-    "device_type", "flat_of", "is_recorded", "is_torch", "launch", "on_stream", "padded", "permuted", "require_lasting",
-    "span", "stream_of", "strides_of", "transposed", "vector", "vector_width", "with_rows",
+    "MOST_EXTENT", "address", "allocate", "array_dtype", "as_numpy", "as_rows", "as_torch", "autocast", "contiguous",
+    "copy_into", "device_type", "flat_of", "flattened", "is_recorded", "is_torch", "launch", "on_stream", "padded",
+    "permuted", "require_lasting", "span", "stream_of", "strides_of", "transposed", "vector", "vector_width",
+    "with_rows",
 ]
 
 ACCESS_BYTES = 16  # of a lane at most
+MOST_EXTENT = 2**31 - 1  # of a dimension of an argument
 
 _NUMPY_NAMES = {"f32": "float32", "f16": "float16", "i8": "int8", "i4": "int8", "u8": "uint8",
                 "i32": "int32", "i64": "int64"}
@@ -121,14 +123,31 @@ def with_rows(array: Any, alignment: int) -> Any:
 
 def span(array: Any) -> Any:
     """The memory from the first to the last element of an array of any strides, as a vector in place: what a kernel
-    addresses by the strides."""
+    addresses by the strides.
+
+    What is longer than an argument's dimension may be becomes the rows of a matrix, which may overlap.
+    """
     steps = strides_of(array)
     length = 1 + sum((n - 1) * s for n, s in zip(array.shape, steps, strict=True)) if 0 not in array.shape else 0
+    shape: tuple[int, ...] = (length,)
+    strides: tuple[int, ...] = (1,)
+    if length > MOST_EXTENT:
+        least = 2 * length // MOST_EXTENT
+        rows = next((rows for rows in range(least, 4096 + least) if length % rows == 0), least)
+        step = length // rows
+        shape, strides = (rows, length - (rows - 1) * step), (step, 1)
     if is_torch(array):
-        return array.as_strided((length,), (1,))
+        return array.as_strided(shape, strides)
     import numpy as np
 
-    return np.lib.stride_tricks.as_strided(array, (length,), (array.itemsize,))
+    return np.lib.stride_tricks.as_strided(array, shape, tuple(s * array.itemsize for s in strides))
+
+
+def flattened(array: Any) -> Any:
+    """The elements of a dense array in place, or of a dense copy: a vector, or what :func:`span` makes of long ones."""
+    array = contiguous(array)
+    count = math.prod(array.shape)
+    return array.reshape(count) if count <= MOST_EXTENT else span(array)
 
 
 def vector_width(bits: int, count: int, *arrays: Any) -> int:
@@ -281,6 +300,16 @@ def device_type() -> str:
     return "cuda" if rt.kind() == "rocm" else "cpu"
 
 
+def _is_whole(array: Any) -> bool:
+    """Whether there are no gaps between elements in row-major order: it is contiguous, or a long :func:`span`."""
+    if array.is_contiguous() if is_torch(array) else array.flags["C_CONTIGUOUS"]:
+        return True
+    if len(array.shape) != 2 or math.prod(array.shape) <= MOST_EXTENT:
+        return False
+    step, one = strides_of(array)
+    return bool(one == 1 and 0 < step <= array.shape[1])
+
+
 def _check_operands(name: str, like: Any, args: tuple[Any, ...]) -> None:
     where, needed = like.device.type if is_torch(like) else "cpu", device_type()
     if where != needed:
@@ -292,7 +321,7 @@ def _check_operands(name: str, like: Any, args: tuple[Any, ...]) -> None:
             raise TypeError(f"{name}: operands must be all torch tensors or all NumPy arrays")
         if is_torch(like) and other.device != like.device:
             raise ValueError(f"{name}: operands must be on one device, got {like.device} and {other.device}")
-        if not (other.is_contiguous() if is_torch(other) else other.flags["C_CONTIGUOUS"]):
+        if not _is_whole(other):
             raise ValueError(f"{name}: an operand of shape {tuple(other.shape)} is not contiguous")
 
 

@@ -11,7 +11,8 @@ import flydsl.expr as fx
 
 from .dtypes import require_element
 
-__all__ = ["Extent", "require_dense", "require_held", "require_operands", "rows_extent", "steps_of", "strided_extent"]
+__all__ = ["Extent", "require_dense", "require_held", "require_operands", "row_step", "rows_extent", "steps_of",
+           "strided_extent"]
 
 
 def _number(value: Any) -> Any:
@@ -28,26 +29,39 @@ def steps_of(tensor: Any, rank: int) -> list[Any] | None:
     return [_number(stride[dim]) for dim in range(rank)] if all(stride[d].is_leaf for d in range(rank)) else None
 
 
-def require_dense(tensors: Mapping[str, Any]) -> None:
+def row_step(tensor: Any) -> Any:
+    """The elements between neighbours along the first of several dimensions; None of what has none, or a layout that
+    its caller made."""
+    if not isinstance(tensor, fx.Tensor) or fx.get_layout(tensor).rank < 2:
+        return None
+    layout = fx.get_layout(tensor)
+    return _number(layout.stride[0]) if layout.shape[0].is_leaf and layout.stride[0].is_leaf else None
+
+
+def require_dense(tensors: Mapping[str, Any], rows_apart: bool = False) -> None:
     """From a jit function: a call is refused whose tensors, by their names in the message, are not dense in row-major
-    order. Pointers, and what is not given, are not looked at.
+    order; `rows_apart`: what the first dimension counts may have gaps between. Pointers, and what is not given, are not
+    looked at.
 
     Layouts that are known while tracing are refused then; the others are compared at each launch, on the host.
     """
     for name, tensor in tensors.items():
         if isinstance(tensor, fx.Tensor):
-            _check(name, fx.get_layout(tensor))
+            _check(name, fx.get_layout(tensor), rows_apart and row_step(tensor) is not None)
 
 
-def _check(name: str, layout: Any) -> None:
+def _check(name: str, layout: Any, rows_apart: bool) -> None:
     message = f"{name} must be dense, in row-major order: the kernel takes its address alone"
+    if rows_apart:
+        message = f"{name} must be dense, in row-major order, but for the first dimension: no other step is taken"
     fits: list[Any] = []
     count: Any = 1  # of elements in the dimensions behind, which is their step if all of these are dense
     for dim in reversed(range(layout.rank)):
         if not (layout.shape[dim].is_leaf and layout.stride[dim].is_leaf):
             return  # a layout that its caller made
         extent, stride = _number(layout.shape[dim]), _number(layout.stride[dim])
-        fits.append(stride == count if isinstance(extent, int) and extent > 1 else (stride == count) | (extent <= 1))
+        fit = stride >= count if rows_apart and not dim else stride == count
+        fits.append(fit if isinstance(extent, int) and extent > 1 else fit | (extent <= 1))
         count = extent * count
     for fit in fits:
         fx.host_assert(fit | (count == 0), message)  # of nothing, NumPy and torch have steps of their own

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..host.arrays import contiguous
+from ..host.arrays import contiguous, flattened
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..host.weights import in_order
@@ -51,7 +51,7 @@ def ordered(weight: Any, config: GroupedConfig, interleaved: bool = False) -> An
 
         unit, w = 4 * config.load_words, w if w.dim() == 3 else w[None]
         whole = _padded(w.view(torch.uint8), config, interleaved, config.strip_words // 4)
-        return whole.unflatten(3, (-1, unit)).transpose(2, 3).contiguous().view(-1).view(torch.int32)
+        return flattened(whole.unflatten(3, (-1, unit)).transpose(2, 3).contiguous().view(torch.int32))
 
     key = f"{config.quant} {config.n} {config.streams} {config.strips} {interleaved} {config.strip_words}"
     return in_order(weight, f"moe {key}", make)
@@ -79,8 +79,8 @@ def _grouped(scale: Any, config: GroupedConfig, interleaved: bool) -> Any:
         whole = _padded(s, config, interleaved, columns)
         if config.w_scales == "words":
             whole = whole.unflatten(1, (-1, 2)).unflatten(4, (-1, 2, 4))  # (E, 32 rows, half, 16, 256 k, half, 4)
-            return whole.permute(0, 1, 4, 6, 3, 5, 2).contiguous().view(-1)
-        return whole.unflatten(3, (-1, each)).transpose(2, 3).contiguous().view(-1)
+            return flattened(whole.permute(0, 1, 4, 6, 3, 5, 2))
+        return flattened(whole.unflatten(3, (-1, each)).transpose(2, 3))
 
     key = f"{each} {config.n} {config.streams} {config.strips} {interleaved} {config.scales_k} {config.w_scales}"
     return in_order(scale, f"moe groups {key}", make)

@@ -46,6 +46,9 @@ def refuse_attention_call(m: nn.MultiheadAttention, query: Any, key: Any = None,
         return "operands on several devices"
     if is_causal and attn_mask is None:
         return "is_causal without a mask"
+    why = _refuse_sizes(m, query, key, value, key_padding_mask, attn_mask)
+    if why:
+        return why
     kind = query.device.type
     if torch.is_autocast_enabled(kind):
         dtype = torch.get_autocast_dtype(kind)
@@ -53,6 +56,29 @@ def refuse_attention_call(m: nn.MultiheadAttention, query: Any, key: Any = None,
     dtypes = {t.dtype for t in (*tensors, m.in_proj_weight)}
     if dtypes not in ({torch.float16}, {torch.bfloat16}):
         return f"dtypes {', '.join(sorted(map(str, dtypes)))}: all must be float16 or all bfloat16"
+    return ""
+
+
+def _refuse_sizes(m: nn.MultiheadAttention, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+                  padding: torch.Tensor | None, mask: torch.Tensor | None) -> str:
+    """Why operands do not fit each other, or "": torch says so, where ours would be broadcast."""
+    def sizes(x: torch.Tensor) -> tuple[int, int]:
+        """Batch and rows."""
+        batch, rows = x.shape[:2] if x.dim() == 3 else (1, x.shape[0])
+        return (batch, rows) if m.batch_first or x.dim() == 2 else (rows, batch)
+
+    (batch, rows), (_, keys) = sizes(query), sizes(key)
+    if not sizes(key) == sizes(value) == (batch, keys):
+        return f"shapes {', '.join(str(tuple(t.shape)) for t in (query, key, value))} do not fit each other"
+    paddings: tuple[tuple[int, ...], ...] = ((batch, keys) if query.dim() == 3 else (keys,),)
+    masks: tuple[tuple[int, ...], ...] = (rows, keys), (batch * m.num_heads, rows, keys)
+    for name, given, shapes in (("key_padding_mask", padding, paddings), ("attn_mask", mask, masks)):
+        if given is None:
+            continue
+        if given.dtype != torch.bool and not given.is_floating_point():
+            return f"{name} of dtype {given.dtype}"
+        if tuple(given.shape) not in shapes:
+            return f"{name} of shape {tuple(given.shape)}: {' or '.join(map(str, shapes))} is needed"
     return ""
 
 

@@ -10,7 +10,7 @@ import flydsl.expr as fx
 
 from ..cache.layout import BlockLayout, packed_blocks
 from ..host.config import require
-from ..host.dense import Extent, require_dense, require_operands
+from ..host.dense import Extent, require_operands
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.memory import pointer
 from ..target import Target, builder
@@ -92,10 +92,11 @@ def build_fused_rope_cache_module(head_dim: int = 64, rotary_dim: int = -1, num_
         block_size: positions of a block of the caches.
         is_neox: pairs ``(i, i + rotary_dim / 2)``, else neighbours.
         flash_layout: caches are ``[blocks, block_size, KH, D]``; else keys ``[blocks, KH, D/16, block_size, 16]`` and
-            values ``[blocks, KH, D, block_size]``.
+            values ``[blocks, KH, D, block_size]``. Blocks may lie apart, as those of ``[blocks, 2, ...]`` do.
         dtype_str: ``"bf16"`` or ``"f16"``.
         apply_scale: the caches are fp8 and hold ``x / scale``; else KScale and VScale are ignored.
-        reuse_freqs_front_part: the tables are (positions, rotary_dim / 2), else (positions, rotary_dim).
+        reuse_freqs_front_part: the tables are (positions, rotary_dim / 2), else (positions, rotary_dim); their rows may
+            lie apart, as in halves of one tensor.
         pos_dtype: of Positions and SlotMapping: ``"i32"`` or ``"i64"``.
 
     Raises:
@@ -121,7 +122,6 @@ def build_fused_rope_cache_module(head_dim: int = 64, rotary_dim: int = -1, num_
                    "k_cache": KeyCache, "v_cache": ValueCache}
         indices = {"positions": Positions, "slots": SlotMapping}
         require_operands(tensors | indices, dict.fromkeys(indices, Extent(num_tokens, index)))
-        require_dense({"KeyCache": KeyCache, "ValueCache": ValueCache})  # the layouts say so
         tensors |= {name: pointer(data, index) for name, data in indices.items()}
         if apply_scale:
             tensors |= {"k_scale": KScale, "v_scale": VScale}

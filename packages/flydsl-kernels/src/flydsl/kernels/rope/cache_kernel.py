@@ -15,7 +15,7 @@ import flydsl.expr as fx
 from ..cache.block import CacheBlock
 from ..cache.layout import BlockLayout
 from ..host.config import KernelConfig
-from ..host.dense import Extent, require_operands, steps_of, strided_extent
+from ..host.dense import Extent, require_dense, require_operands, row_step, steps_of, strided_extent
 from ..host.dtypes import FLOATS, element_of
 from ..parts.index import cdiv, div, mod
 from ..parts.indices import index_at, require_within, uniform
@@ -28,7 +28,8 @@ from .rotate import Angles, Unit, rotated
 __all__ = ["CacheConfig", "launch_rope_cache"]
 
 THREADS = 256
-FARTHEST = 1 << 28  # elements of a token that an access reaches, and offsets that mean none lie beyond
+TABLES = ("cos", "sin")
+FARTHEST = 1 << 28  # elements that an access reaches, and offsets that mean none lie beyond
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class CacheConfig(KernelConfig):
         eps: queries and keys are normalised before they are rotated, each head by its root mean square and `eps` and
             times the weights; None: they are not.
         weight_offset: added to the weights in f32 (1 in norms of Gemma, whose weights are differences from one).
-        spaced: tokens and heads of tensors (tokens, heads, features) may lie apart; else all are dense.
+        spaced: tokens and heads of tensors (tokens, heads, features) may lie apart, and so may blocks of the caches and
+            rows of the tables; else all are dense.
     """
 
     rotation: Rotation
@@ -96,22 +98,36 @@ class CacheConfig(KernelConfig):
         given, (heads, dim) = self.strides(tensors, name), self.heads[name]
         return (heads * dim, dim) if given is None else (given[0], given[1])
 
+    def apart(self, tensors: dict[str, Any], name: str, dense: Any) -> Any:
+        """Elements between blocks of a cache or rows of a table, of which `dense` ones have so many."""
+        step = row_step(tensors[name]) if self.spaced else None
+        return dense if step is None else step
+
+    def cache_layout(self, tensors: dict[str, Any], name: str) -> BlockLayout:
+        """That of ``"k_cache"`` or ``"v_cache"``."""
+        layout = self.keys_layout if name == "k_cache" else self.values_layout
+        return replace(layout, block=self.apart(tensors, name, layout.block))
+
     def extents(self, tensors: dict[str, Any], tokens: Any, blocks: Any, table_rows: Any) -> dict[str, Extent]:
         """What a launch takes of its operands; tables and weights have a float type of their own."""
         element, stored = FLOATS[self.dtype], element_of(self.cache_dtype, self.target)
-        table, found = Extent(fx.Int64(table_rows) * self.rotation.columns), {}
+        columns, found = self.rotation.columns, {}
+        for name in TABLES:
+            found[name] = Extent(fx.Int64(table_rows) * columns)
+            if self.spaced:
+                found[name] = strided_extent(table_rows, self.apart(tensors, name, columns), None, (columns, 1))
         for name, (heads, dim) in self.heads.items():
             found[name] = Extent(fx.Int64(tokens) * (heads * dim), element)
             if self.strides(tensors, name) is not None:
                 token, head = self.steps(tensors, name)
                 found[name] = strided_extent(tokens, token, element, (heads, head), (dim, 1))
-        for name, layout in (("k", self.keys_layout), ("v", self.values_layout)):
-            found[f"{name}_cache"] = layout.cache(blocks, stored)
+        for name in "kv":
+            found[f"{name}_cache"] = self.cache_layout(tensors, f"{name}_cache").cache(blocks, stored)
             if self.scaled:
                 found[f"{name}_scale"] = Extent(1, fx.Float32)
         if self.eps is not None:
             found.update(q_weight=Extent(self.rotation.dim), k_weight=Extent(self.rotation.dim))
-        return {**found, "positions": Extent(tokens), "slots": Extent(tokens), "cos": table, "sin": table}
+        return {**found, "positions": Extent(tokens), "slots": Extent(tokens)}
 
     def grid(self, m: Any) -> tuple[Any, ...]:
         return (m, cdiv(self.turning_units + self.kv_heads * self.values.units, THREADS))
@@ -179,7 +195,8 @@ def rope_cache_kernel(tensors, blocks: fx.Int32, table_rows: fx.Int32, config: f
     size = config.keys_layout.size
     within = uniform(require_within((slot < 0).select(fx.Int64(0), slot), 0, fx.Int64(blocks) * size))
     kept = slot >= 0
-    angles = Angles(tensors["cos"], tensors["sin"], table_rows, r)
+    angles = Angles(tensors["cos"], tensors["sin"], table_rows, r,
+                    tuple(config.apart(tensors, name, r.columns) for name in TABLES))
 
     def part(name):
         """What a token has of an operand, and the elements between its heads."""
@@ -211,14 +228,15 @@ def rope_cache_kernel(tensors, blocks: fx.Int32, table_rows: fx.Int32, config: f
             for keys in turn("k", head):
                 _store_unit(keys, out, head * across)
                 if kept if keys.own is None else kept & keys.own:
-                    cache = CacheBlock(tensors["k_cache"], config.keys_layout, within, scales[0], config)
+                    cache = CacheBlock(tensors["k_cache"], config.cache_layout(tensors, "k_cache"), within, scales[0],
+                                       config)
                     cache.store(head, keys.unit.first, keys.values[0], r.dim)
                     cache.store(head, keys.unit.second, keys.values[1], r.dim)
     else:
         if (place < kv_units + config.kv_heads * v.units) & kept:
             rest = place - kv_units
             head, at = div(rest, v.units), mod(rest, v.units) * (2 * v.vec)
-            cache = CacheBlock(tensors["v_cache"], config.values_layout, within, scales[1], config)
+            cache = CacheBlock(tensors["v_cache"], config.cache_layout(tensors, "v_cache"), within, scales[1], config)
             source, across = part("v")
             for i in fx.range_constexpr(2):
                 feature = at + i * v.vec
@@ -242,6 +260,16 @@ def _require_heads(name: str, tensors: dict[str, Any], tokens: Any, config: Cach
                    f"{name}: the heads of a token reach over {FARTHEST} elements or more")
 
 
+def _require_table(name: str, tensors: dict[str, Any], rows: Any, config: CacheConfig) -> None:
+    """The same of the rows of a table."""
+    columns = config.rotation.columns
+    step = config.apart(tensors, name, columns)
+    if not isinstance(step, int) or step != columns:
+        fx.host_assert((step % config.rotation.vec == 0) | (rows <= 1),
+                       f"{name}: rows must begin at multiples of {config.rotation.vec} elements")
+        fx.host_assert(fx.Int64(rows) * step < FARTHEST, f"{name}: the rows reach over {FARTHEST} elements or more")
+
+
 @flyc.jit
 def launch_rope_cache(tensors: dict[str, Any], tokens: Any, blocks: Any, table_rows: Any, config: CacheConfig,
                       stream: Any) -> None:
@@ -249,6 +277,10 @@ def launch_rope_cache(tensors: dict[str, Any], tokens: Any, blocks: Any, table_r
     config.target.require_traced()
     for name in config.heads:
         _require_heads(name, tensors, tokens, config)
+    if fx.const_expr(config.spaced):
+        require_dense({name: tensors[name] for name in (*TABLES, "k_cache", "v_cache")}, rows_apart=True)
+    for name in TABLES:
+        _require_table(name, tensors, table_rows, config)
     require_operands(tensors, config.extents(tensors, tokens, blocks, table_rows))
     if tokens > 0:
         rope_cache_kernel(tensors, blocks, table_rows, config).launch(

@@ -58,23 +58,29 @@ class Unit:
 
 
 class Angles:
-    """The rows of two tables of cosines and sines, (rows, columns), of any float types."""
+    """The rows of two tables of cosines and sines, (rows, columns), of any float types.
 
-    def __init__(self, cos: Any, sin: Any, rows: Any, rotation: Rotation) -> None:
-        self._rotation = rotation
-        self._tables = [Buffer(t, float_element(t, fx.Float32), None, fx.Int64(rows) * rotation.columns)
-                        for t in (cos, sin)]
+    Args:
+        steps: elements between the rows of each; None: they follow each other.
+    """
+
+    def __init__(self, cos: Any, sin: Any, rows: Any, rotation: Rotation, steps: tuple[Any, Any] | None = None) -> None:
+        self._rotation, columns = rotation, rotation.columns
+        self._steps = steps = steps or (columns, columns)
+        self._tables = [Buffer(t, float_element(t, fx.Float32), None, (fx.Int64(rows) - 1) * step + columns)
+                        for t, step in zip((cos, sin), steps, strict=True)]
 
     def of(self, position: Any, unit: Unit) -> tuple[Any, Any, Any, Any]:
         """``(cos, sin)`` of the first and of the second features of the unit's pairs, as f32 vectors."""
         r = self._rotation
-        row = position * r.columns
+        rows = [position * (step if isinstance(step, int) else step.to(fx.Int32)) for step in self._steps]
         if not r.full_table:
-            cos, sin = (t.load(row + unit.pair, r.vec).to(fx.Float32) for t in self._tables)
+            cos, sin = (t.load(row + unit.pair, r.vec).to(fx.Float32)
+                        for t, row in zip(self._tables, rows, strict=True))
             return cos, sin, cos, sin
         first, second = (2 * unit.pair, 2 * unit.pair + r.vec) if r.interleaved else (unit.pair, unit.pair + r.half)
         (cos, cos2), (sin, sin2) = (_pairs(r, *(t.load(row + at, r.vec).to(fx.Float32) for at in (first, second)))
-                                    for t in self._tables)
+                                    for t, row in zip(self._tables, rows, strict=True))
         return cos, sin, cos2, sin2
 
 
