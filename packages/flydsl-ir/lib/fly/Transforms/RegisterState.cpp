@@ -11,6 +11,8 @@
 
 #include "llvm/ADT/Sequence.h"
 
+#include <utility>
+
 using namespace mlir;
 using namespace mlir::fly;
 
@@ -151,22 +153,11 @@ Value RegisterState::readElement(OpBuilder &builder, Location loc, int64_t index
   return vector::ExtractOp::create(builder, loc, vector, index);
 }
 
+// What is written goes into the vector that another block gave, also where it is all of it: LLVM then keeps the
+// registers of the loop, and from a vector of new parts it copies them.
 Value RegisterState::whole(OpBuilder &builder, Location loc) {
-  SmallVector<Value> values;
-  int64_t size = 0;
-  for (auto &[begin, part] : written) {
-    if (part.isInVector)
-      continue;
-    values.push_back(part.value);
-    size += sizeOf(part.value);
-  }
-  if (size == type().getNumElements())
-    vector = concatenate(builder, loc, type().getElementType(), values);
-  else
-    for (auto &[begin, part] : written)
-      if (!part.isInVector)
-        vector = insert(builder, loc, part.value, vector, begin);
   for (auto &[begin, part] : written)
-    part.isInVector = true;
+    if (!std::exchange(part.isInVector, true))
+      vector = insert(builder, loc, part.value, vector, begin);
   return vector;
 }

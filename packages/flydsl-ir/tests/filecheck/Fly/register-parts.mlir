@@ -104,15 +104,18 @@ gpu.module @written_between {
 
 // -----
 
-// A write over parts of others leaves the rest of them. All that a turn wrote is joined at its end.
+// A write over parts of others leaves the rest of them. All that a turn wrote goes into the state at its end.
 // CHECK-LABEL: gpu.module @overwritten
 // CHECK: gpu.func @k(%{{.*}}, %[[X:.*]]: vector<16xf32>, %[[Y:.*]]: vector<8xf32>, %[[E:.*]]: f32)
 // CHECK: scf.for {{.*}} -> (vector<32xf32>)
 // CHECK-DAG: %[[HEAD:.*]] = vector.extract_strided_slice %[[X]] {offsets = [0], sizes = [8]
 // CHECK-DAG: %[[TAIL:.*]] = vector.extract_strided_slice %[[X]] {offsets = [9], sizes = [7]
-// CHECK: vector.shuffle %[[HEAD]], %[[Y]] [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
-// CHECK: vector.from_elements %[[E]] : vector<1xf32>
-// CHECK: scf.yield
+// CHECK: %[[A:.*]] = vector.insert_strided_slice %[[HEAD]], %{{.*}} {offsets = [0]
+// CHECK: %[[B:.*]] = vector.insert_strided_slice %[[Y]], %[[A]] {offsets = [8]
+// CHECK: %[[C:.*]] = vector.insert_strided_slice %[[HEAD]], %[[B]] {offsets = [16]
+// CHECK: %[[D:.*]] = vector.insert %[[E]], %[[C]] [24]
+// CHECK: %[[ALL:.*]] = vector.insert_strided_slice %[[TAIL]], %[[D]] {offsets = [25]
+// CHECK: scf.yield %[[ALL]]
 gpu.module @overwritten {
   // CODEGEN gfx942,gfx950: global_store_dwordx4
   // CODEGEN gfx1201,gfx1250: global_store_b128
