@@ -18,7 +18,7 @@ using namespace mlir;
 using namespace mlir::fly;
 using llvm::BitVector;
 
-static constexpr int64_t kUnit = 128;  // bits of the widest access of memory, the least of a part
+static constexpr int64_t kUnit = 128; // bits of the widest access of memory, the least of a part
 
 static int64_t countOf(Operation *access) {
   auto load = dyn_cast<PtrLoadOp>(access);
