@@ -71,6 +71,36 @@ def test_plain_values(ctx):
             fly.plain_operands(bad)
 
 
+def test_plain_operations(ctx):
+    """Operations from a place of a block on, and those of some names at any depth, are what walks of MLIR's find."""
+    parsed = ir.Module.parse("""
+        func.func @f(%a: i32, %c: i1) -> i32 {
+          %x = arith.addi %a, %a : i32
+          scf.if %c {
+            %y = arith.muli %a, %x : i32
+            scf.if %c {
+              %z = arith.addi %y, %x : i32
+            }
+          }
+          return %x : i32
+        }""")
+    (function,) = parsed.body.operations
+    block = function.regions[0].blocks[0]
+    own = [op.operation for op in block.operations]
+    for start in range(5):
+        found = fly.plain_operations(block, start)
+        assert found == own[start:] and {type(op) for op in found} <= {ir.Operation}
+    assert fly.plain_operations(block) == own
+    names = [op.name for op in fly.operations_named(parsed.operation, ("arith.addi", "scf.if"))]
+    assert names == ["arith.addi", "scf.if", "scf.if", "arith.addi"]
+    assert fly.operations_named(function, ["func.func"]) == [] == fly.operations_named(function, [])
+    with pytest.raises(ValueError, match="start must not be negative, got -1"):
+        fly.plain_operations(block, -1)
+    for bad in (None, 3, function):
+        with pytest.raises(TypeError):
+            fly.plain_operations(bad)
+
+
 def test_basis():
     basis = fly._Basis(3, (0, 1))
     assert (basis.value, basis.modes, repr(basis)) == (3, [0, 1], "_Basis(3, [0, 1])")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from typing import Any
 
 import pytest
@@ -74,6 +76,49 @@ def test_locations(trace: Any) -> None:
     assert f"test_gpu.py\":{test_locations.__code__.co_firstlineno}" not in location
     with tracing_context(kernel, max_loc_depth=1):
         assert isinstance(capture_user_location(), ir.Location)
+
+
+def test_locations_of_repeated_calls(trace: Any) -> None:
+    """Calls that come again, from other lines, from within themselves and of a generator that has two callers."""
+    found: list[tuple[str, list[int]]] = []
+
+    def note() -> None:
+        lines, frame = [], sys._getframe()
+        while frame.f_code is not kernel.__code__:
+            lines.append(frame.f_lineno)
+            frame = frame.f_back
+        found.append((str(capture_user_location()), [*lines, frame.f_lineno]))
+
+    def deep(n: int) -> None:
+        if n:
+            deep(n - 1)
+        note()
+
+    def values() -> Any:
+        while True:
+            note()
+            yield
+
+    def first(generator: Any) -> None:
+        next(generator)
+
+    def second(generator: Any) -> None:
+        next(generator)
+
+    def kernel() -> None:
+        generator = values()
+        for _ in range(2):
+            note()
+            deep(2)
+            first(generator)
+            second(generator)
+            deep(1)
+
+    with tracing_context(kernel, max_loc_depth=99):
+        kernel()
+    for location, lines in found:
+        assert re.findall(r'test_gpu.py":(\d+)', location)[1:] == [str(n) for n in lines[1:]], lines
+    assert len(found) == 2 * 8 and len({location for location, _ in found}) == 8
 
 
 def test_shuffle_widths_and_literals(trace: Any) -> None:

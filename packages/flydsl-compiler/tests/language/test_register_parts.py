@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-SIZE, RUN, SLOTS = 96, 8, 24  # 3072 bits: as much as is cut into several values; elements of an access; results
+SIZE, RUN, SLOTS = 96, 8, 24  # 3072 bits: as much as is kept as several values; elements of an access; results
 
 
 class Program:
@@ -25,32 +25,38 @@ class Program:
     def _line(self, depth: int, text: str) -> None:
         self.lines.append("    " * depth + text)
 
-    def _place(self) -> int:
-        return self.r.randrange(SIZE // RUN) * RUN
+    def _place(self, size: int = RUN) -> int:
+        """Where an access may be; half of them are where those of the start are."""
+        return min(self.r.choice([self.r.randrange(SIZE // RUN) * RUN, self.r.randrange(SIZE)]), SIZE - size)
 
-    def _write(self, depth: int, to: int, value: int) -> Any:
-        self._line(depth, f"part({to}).store(fx.full({RUN}, {value}.0, fx.Float32) + fx.Float32(t))")
+    def _write(self, depth: int, to: int, value: int, size: int = RUN) -> Any:
+        if size == 1:
+            self._line(depth, f"f[{to}] = {value}.0 + fx.Float32(t)")
+        else:
+            self._line(depth, f"part({to}, {size}).store(fx.full({size}, {value}.0, fx.Float32) + fx.Float32(t))")
 
         def act(mask: np.ndarray) -> None:
-            self.registers[mask, to : to + RUN] = (value + np.arange(64, dtype=np.float32))[mask, None]
+            self.registers[mask, to : to + size] = (value + np.arange(64, dtype=np.float32))[mask, None]
 
         return act
 
     def _add(self, depth: int) -> Any:
-        to, other = self._place(), self._place()
-        self._line(depth, f"part({to}).store(part({to}).load() + part({other}).load() * 0.5)")
+        size = self.r.choice([4, RUN, 2 * RUN])
+        to, other = self._place(size), self._place(size)
+        self._line(depth, f"part({to}, {size}).store(part({to}, {size}).load() + part({other}, {size}).load() * 0.5)")
 
         def act(mask: np.ndarray) -> None:
-            self.registers[mask, to : to + RUN] += self.registers[mask, other : other + RUN] * np.float32(0.5)
+            added = self.registers[mask, other : other + size] * np.float32(0.5)
+            self.registers[mask, to : to + size] += added
 
         return act
 
     def _emit(self, depth: int, place: int) -> Any:
         slot, self.slot = self.slot, self.slot + 1
-        self._line(depth, f"Y[{slot * 64} + t] = f[{place + 3}]")
+        self._line(depth, f"Y[{slot * 64} + t] = f[{place}]")
 
         def act(mask: np.ndarray) -> None:
-            self.out[slot, mask] = self.registers[mask, place + 3]
+            self.out[slot, mask] = self.registers[mask, place]
 
         return act
 
@@ -60,11 +66,12 @@ class Program:
         for _ in range(count):
             kind = self.r.choice(["write", "write", "add", "emit", "if", "for"])
             if kind == "write":
-                acts.append(self._write(depth, self._place(), self.r.randint(1, 99)))
+                size = self.r.choice([1, 4, RUN, 2 * RUN])
+                acts.append(self._write(depth, self._place(size), self.r.randint(1, 99), size))
             elif kind == "add":
                 acts.append(self._add(depth))
             elif kind == "emit" and self.slot < SLOTS - SIZE // RUN:
-                acts.append(self._emit(depth, self._place()))
+                acts.append(self._emit(depth, self._place(1)))
             elif kind == "if" and depth < 3:
                 bound = self.r.randint(1, 63)
                 self._line(depth, f"if t < n - {40 - bound}:")
@@ -88,9 +95,10 @@ def test_random_programs(seed: int, run: Callable[..., np.ndarray]) -> None:
     program.block(0, 8)(everybody)
     # The end reads some places only: of others no block may read what another one wrote.
     for place in program.r.sample(range(0, SIZE, RUN), program.r.randint(0, 4)):
-        program._emit(0, place)(everybody)
+        program._emit(0, place + 3)(everybody)
     body = "\n".join([f"f = fx.make_rmem_tensor({SIZE}, fx.Float32)",
-                      f"part = lambda i: fx.make_view(fx.get_iter(f) + i, fx.make_layout({RUN}, 1))", *program.lines])
+                      "part = lambda i, size: fx.make_view(fx.get_iter(f) + i, fx.make_layout(size, 1))",
+                      *program.lines])
     out = run(body, x=np.zeros(64, np.float32), y=np.full(SLOTS * 64, -77, np.float32))
     np.testing.assert_array_equal(out.reshape(SLOTS, 64), program.out)
 

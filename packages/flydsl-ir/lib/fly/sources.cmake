@@ -43,6 +43,7 @@ list(APPEND FLY_CORE_SOURCES
   Transforms/PromoteRegMemToVectorSSA.cpp
   Transforms/RegisterParts.cpp
   Transforms/RegisterReads.cpp
+  Transforms/RegisterState.cpp
   Transforms/RewriteFuncSignature.cpp
   Transforms/SignatureCarriers.cpp
   Transforms/StructuralConversion.cpp)

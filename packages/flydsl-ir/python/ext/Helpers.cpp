@@ -11,8 +11,11 @@
 #include "fly-c/LLVMOptions.h"
 #include "fly-c/LayoutTypes.h"
 
+#include <algorithm>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
 #include <optional>
+#include <string_view>
 
 namespace flydsl {
 namespace {
@@ -74,6 +77,44 @@ template <auto Count, auto Get> nb::list plainValuesOf(PyOperationBase &op) {
 
 nb::list plainArguments(PyBlock &block) {
   return plainValues<mlirBlockGetNumArguments, mlirBlockGetArgument>(block.get());
+}
+
+/// The operations of a block from the `start`-th on. A list of MLIR's class finds each by counting from the
+/// first one.
+nb::list plainOperations(PyBlock &block, intptr_t start) {
+  if (start < 0)
+    raiseValueError("start must not be negative, got " + std::to_string(start));
+  block.checkValid();
+  PyOperationRef parent = block.getParentOperation();
+  nb::list operations;
+  MlirOperation op = mlirBlockGetFirstOperation(block.get());
+  for (; !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+    if (start-- <= 0)
+      operations.append(
+          PyOperation::forOperation(parent->getContext(), op, parent.getObject()).getObject());
+  return operations;
+}
+
+/// The operations inside of `op` that have one of the names, outer before inner.
+nb::list operationsNamed(PyOperationBase &op, const std::vector<std::string> &names) {
+  struct Search {
+    PyOperation &root;
+    const std::vector<std::string> &names;
+    nb::list found;
+  } search{op.getOperation(), names, {}};
+  auto visit = [](MlirOperation inner, void *self) {
+    auto &[root, names, found] = *static_cast<Search *>(self);
+    MlirStringRef name = mlirIdentifierStr(mlirOperationGetName(inner));
+    std::string_view text(name.data, name.length);
+    if (!mlirOperationEqual(inner, root.get()) &&
+        std::find(names.begin(), names.end(), text) != names.end())
+      found.append(PyOperation::forOperation(root.getContext(), inner, root.getRef().getObject())
+                       .getObject());
+    return MlirWalkResultAdvance;
+  };
+  search.root.checkValid();
+  mlirOperationWalk(search.root.get(), visit, &search, MlirWalkPreOrder);
+  return search.found;
 }
 
 //===----------------------------------------------------------------------===//
@@ -155,6 +196,11 @@ void bindHelpers(nb::module_ &m) {
         nb::arg("operation"), "(key, spelling of its type) of each result.");
   m.def("plain_arguments", plainArguments, nb::arg("block"),
         "(key, spelling of its type) of each argument of a block.");
+  m.def("plain_operations", plainOperations, nb::arg("block"), nb::arg("start") = 0,
+        "The operations of a block from the start-th on, not as objects of their own classes.");
+  m.def("operations_named", operationsNamed, nb::arg("operation"), nb::arg("names"),
+        "The operations at any depth inside of one that have one of the names, outer before inner, "
+        "not as objects of their own classes.");
 
   m.def("set_llvm_option_bool", setOptionBool, nb::arg("name"), nb::arg("value").none(),
         "Sets an LLVM option and returns its former value; None is the state of being unset that "

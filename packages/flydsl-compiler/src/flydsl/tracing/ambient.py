@@ -18,7 +18,7 @@ from flydsl.utils.frames import is_framework_file
 
 __all__ = [
     "STATE", "boundary_code", "kernel_scope", "made_of_unknown", "note_unknown", "trace_table", "tracing_context",
-    "tracing_option", "user_frames",
+    "tracing_option", "user_frame", "user_frames",
 ]
 
 _MISSING = object()
@@ -98,13 +98,13 @@ def boundary_code() -> CodeType | None:
 
 def note_unknown() -> None:
     """Remember that the user's current line makes text of a value that has none while tracing."""
-    frame = next(iter(user_frames()), None)
+    frame = user_frame(sys._getframe(1))
     STATE.unknown = None if frame is None else (frame.f_code, frame.f_lineno)
 
 
 def made_of_unknown() -> bool:
     """Whether text that the user's current statement passes was made there of a value that has none while tracing."""
-    frame = next(iter(user_frames()), None)
+    frame = user_frame(sys._getframe(1))
     if frame is None or STATE.unknown is None or STATE.unknown[0] is not frame.f_code:
         return False
     first = last = frame.f_lineno
@@ -113,17 +113,19 @@ def made_of_unknown() -> bool:
     return bool(first and last and first <= STATE.unknown[1] <= last)
 
 
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost user frame, from `frame` outwards."""
+    while frame is not None and is_framework_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
 def user_frames() -> list[FrameType]:
     """User frames of the current call, innermost first, up to the boundary function."""
-    boundary = STATE.frames[-1][0] if STATE.frames else None
+    boundary = boundary_code()
     frames: list[FrameType] = []
-    frame: FrameType | None = sys._getframe(1)
+    frame = user_frame(sys._getframe(1))
     while frame is not None:
-        if not is_framework_file(frame.f_code.co_filename):
-            frames.append(frame)
-            if frame.f_code is boundary:
-                break
-            if boundary is None:
-                break
-        frame = frame.f_back
+        frames.append(frame)
+        frame = None if boundary is None or frame.f_code is boundary else user_frame(frame.f_back)
     return frames

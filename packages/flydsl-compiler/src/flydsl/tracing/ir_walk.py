@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["PlainValue", "arguments", "children", "in_block", "kernel_functions", "operands", "results", "walk"]
+__all__ = ["PlainValue", "arguments", "children", "in_block", "kernel_functions", "named", "operands", "results",
+           "walk"]
 
 
 class PlainValue(NamedTuple):
@@ -64,9 +65,11 @@ def children(op: Any) -> list[Any]:
     return found
 
 
-def in_block(block: Any) -> list[Any]:
-    """The operations directly in ``block``, in their order, as plain `ir.Operation` objects."""
-    return [op for op in children(block.owner) if op.block == block]
+def in_block(block: Any, start: int = 0) -> list[Any]:
+    """The operations directly in ``block`` from the ``start``-th on, as plain `ir.Operation` objects."""
+    from flydsl._mlir.dialects import fly
+
+    return fly.plain_operations(block, start)
 
 
 def walk(op: Any) -> list[Any]:
@@ -81,6 +84,14 @@ def walk(op: Any) -> list[Any]:
 
     op.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
     return found[1:]
+
+
+def named(op: Any, *names: str) -> list[Any]:
+    """The operations inside ``op`` at any depth that have one of the names, outer before inner: `walk` makes a Python
+    object of each operation that it passes."""
+    from flydsl._mlir.dialects import fly
+
+    return fly.operations_named(op, names)
 
 
 def kernel_functions(module: Any) -> list[Any]:

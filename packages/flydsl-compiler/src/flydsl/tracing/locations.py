@@ -6,7 +6,9 @@ The outermost decorated call captures the user's source location once, and every
 from __future__ import annotations
 
 import functools
+import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -15,13 +17,14 @@ from typing import Any, TypeVar
 
 from flydsl._mlir import ir
 
-from .ambient import STATE, kernel_scope, trace_table, tracing_option, user_frames
+from .ambient import STATE, boundary_code, kernel_scope, trace_table, tracing_option, user_frame, user_frames
 from .lazy import diagnostics
 
 __all__ = ["capture_user_location", "dsl_loc_tracing", "note_buffer_argument"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _DEFAULT_LOC_DEPTH = 5
+_RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def note_buffer_argument(tensor: Any) -> None:
@@ -50,30 +53,74 @@ def _max_depth() -> int:
     return value if value is not None else _DEFAULT_LOC_DEPTH
 
 
+class _Place:
+    """A place in the user's code together with the calls that led there; `inner` has those that it leads to."""
+
+    __slots__ = ("code", "inner", "location")
+
+    def __init__(self, code: CodeType | None) -> None:
+        self.code = code  # kept, so that its identity stays its own
+        self.inner: dict[tuple[int, int], _Place] = {}
+        self.location: ir.Location | None = None
+
+    def at(self, frame: FrameType) -> _Place:
+        # Code objects compare by their contents, which takes longer than the rest: they are told apart by identity.
+        key = id(frame.f_code), frame.f_lasti
+        place = self.inner.get(key)
+        if place is None:
+            place = self.inner[key] = _Place(frame.f_code)
+        return place
+
+
+class _Calls:
+    """The places that a traced function came to. What is unrolled comes by the same calls again."""
+
+    def __init__(self, boundary: CodeType | None, depth: int) -> None:
+        self.boundary, self.depth = boundary, depth
+        self.root = _Place(None)
+        self.around: dict[FrameType, _Place] = {}  # of active frames: where they were called, outermost first
+
+    def location(self, frame: FrameType) -> ir.Location:
+        place = self._called_from(frame).at(frame)
+        if place.location is None:
+            place.location = _callsite(user_frames(), self.depth)
+        return place.location
+
+    def _called_from(self, frame: FrameType) -> _Place:
+        """The place of a frame's caller. It stays where it is until the frame ends, but for generators."""
+        known = self.around.get(frame)
+        if known is not None and not frame.f_code.co_flags & _RESUMED:
+            return known
+        outer = None if frame.f_code is self.boundary or self.boundary is None else user_frame(frame.f_back)
+        place = self.root if outer is None else self._called_from(outer).at(outer)
+        while self.around and next(reversed(self.around)) is not outer:  # what has ended
+            self.around.popitem()
+        self.around[frame] = place
+        return place
+
+
 def capture_user_location() -> ir.Location:
     """MLIR location of the user's code: the innermost user frame, inside call-site locations up to the boundary.
 
     At most ``max_loc_depth`` innermost frames are kept; the boundary frame is always the outermost one.
     """
-    frames = user_frames()
-    if not frames:
+    frame = user_frame(sys._getframe(1))
+    if frame is None:
         return ir.Location.unknown()
-    depth = max(1, _max_depth())
+    depth, boundary = max(1, _max_depth()), boundary_code()
+    if not STATE.frames:
+        return _callsite(user_frames(), depth)
+    known = trace_table("locations")
+    key = ir.Context.current, id(boundary), depth
+    calls = known.get(key)
+    if calls is None:
+        calls = known[key] = _Calls(boundary, depth)
+    return calls.location(frame)
+
+
+def _callsite(frames: list[FrameType], depth: int) -> ir.Location:
     if len(frames) > depth:
         frames = frames[:depth] + ([frames[-1]] if frames[-1] is not frames[depth - 1] else [])
-    if not STATE.frames:
-        return _callsite(frames)
-    # What is unrolled comes by the same calls again. Code objects compare by their contents, which takes longer than
-    # the rest: they are told apart by their identity, and kept so that it stays theirs.
-    known = trace_table("locations")
-    key = (ir.Context.current, *((id(frame.f_code), frame.f_lasti) for frame in frames))
-    found = known.get(key)
-    if found is None:
-        found = known[key] = _callsite(frames), [frame.f_code for frame in frames]
-    return found[0]
-
-
-def _callsite(frames: list[FrameType]) -> ir.Location:
     locations = [_file_location(frame) for frame in frames]
     return locations[0] if len(locations) == 1 else ir.Location.callsite(locations[0], locations[1:])
 

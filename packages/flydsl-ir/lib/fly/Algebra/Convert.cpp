@@ -26,8 +26,10 @@ Tuple Algebra::fromAttr(IntTupleAttr attr) {
     return Tuple(fromAttr(basis.getValue()), basis.getModes());
   if (auto leaf = dyn_cast<IntAttr>(attr.getValue()))
     return fromAttr(leaf);
+  auto list = cast<ArrayAttr>(attr.getValue());
   std::vector<Tuple> kids;
-  for (Attribute kid : cast<ArrayAttr>(attr.getValue()))
+  kids.reserve(list.size());
+  for (Attribute kid : list)
     kids.push_back(fromAttr(cast<IntTupleAttr>(kid)));
   return Tuple(std::move(kids));
 }

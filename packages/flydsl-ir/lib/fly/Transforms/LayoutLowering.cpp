@@ -14,6 +14,8 @@
 #include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
+#include "llvm/ADT/ScopedHashTable.h"
+
 namespace mlir::fly {
 #define GEN_PASS_DEF_FLYLAYOUTLOWERINGPASS
 #include "fly/Transforms/Passes.h.inc"
@@ -43,11 +45,41 @@ struct RefreshInferredType : RewritePattern {
   }
 };
 
+using StaticValues = llvm::ScopedHashTable<Type, Value>;
+
+// Makes one of the static tuples and layouts that are equal. Tracing leaves one for each time it was asked for, which
+// are most of the operations.
+void shareStaticValues(Block &block, StaticValues &known) {
+  StaticValues::ScopeTy scope(known);
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    for (Region &region : op.getRegions())
+      for (Block &inner : region) {
+        StaticValues own; // what is isolated from above sees nothing from there
+        shareStaticValues(inner, op.hasTrait<OpTrait::IsIsolatedFromAbove>() ? own : known);
+      }
+    if (!isa<MakeIntTupleOp, MakeLayoutOp>(op) || !op.getDiscardableAttrDictionary().empty())
+      continue;
+    Value value = op.getResult(0);
+    if (!cast<MayStaticTypeInterface>(value.getType()).isStatic())
+      continue;
+    if (Value same = known.lookup(value.getType())) {
+      value.replaceAllUsesWith(same);
+      op.erase();
+    } else {
+      known.insert(value.getType(), value);
+    }
+  }
+}
+
 struct FlyLayoutLoweringPass : fly::impl::FlyLayoutLoweringPassBase<FlyLayoutLoweringPass> {
   void runOnOperation() override {
     if (failed(lowering::checkThreads(getOperation())) || failed(lowering::checkTiles(getOperation())) ||
         failed(lowering::checkEdges(getOperation())))
       return signalPassFailure();
+    StaticValues known;
+    for (Region &region : getOperation()->getRegions())
+      for (Block &block : region)
+        shareStaticValues(block, known);
     lowering::Reasons reasons;
     RewritePatternSet patterns(&getContext());
     patterns.add<RefreshInferredType>(&getContext());

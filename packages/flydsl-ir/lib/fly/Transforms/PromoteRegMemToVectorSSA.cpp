@@ -9,6 +9,7 @@
 //===------------------------------------------------------------------------===//
 
 #include "RegisterParts.h"
+#include "RegisterState.h"
 #include "fly/IR/FlyOps.h"
 #include "fly/Transforms/Passes.h"
 
@@ -154,14 +155,14 @@ class Promoter {
 public:
   Promoter(Analysis &analysis, MLIRContext *ctx) : analysis(analysis), builder(ctx) {}
 
-  using State = DenseMap<Operation *, Value>;
+  using State = DenseMap<Operation *, RegisterState>;
 
   void run(Block &block, State &state) {
     for (Operation &op : llvm::make_early_inc_range(block)) {
       builder.setInsertionPoint(&op);
       if (auto it = analysis.roots.find(&op); it != analysis.roots.end())
-        state[&op] = ub::PoisonOp::create(builder, op.getLoc(), it->second,
-                                          ub::PoisonAttr::get(op.getContext()));
+        state[&op] = RegisterState(ub::PoisonOp::create(builder, op.getLoc(), it->second,
+                                                        builder.getAttr<ub::PoisonAttr>()));
       else if (auto access = analysis.accesses.find(&op); access != analysis.accesses.end())
         replaceAccess(&op, access->second, state);
       else if (op.getNumRegions() != 0)
@@ -173,30 +174,19 @@ private:
   void replaceAccess(Operation *op, Access access, State &state) {
     Location loc = op->getLoc();
     analysis.accesses.erase(op); // its address may be used again
-    Value &current = state[access.root];
-    Type element = cast<VectorType>(current.getType()).getElementType();
+    RegisterState &current = state[access.root];
+    Type element = analysis.roots[access.root].getElementType();
     if (auto load = dyn_cast<PtrLoadOp>(op)) {
       Type type = load.getResult().getType();
-      Value value;
-      if (auto vector = dyn_cast<VectorType>(type))
-        value = vector::ExtractStridedSliceOp::create(
-            builder, loc, current, ArrayRef<int64_t>{access.offset},
-            ArrayRef<int64_t>{vector.getNumElements()}, ArrayRef<int64_t>{1});
-      else
-        value = vector::ExtractOp::create(builder, loc, current, access.offset);
+      auto vector = dyn_cast<VectorType>(type);
+      Value value = vector ? current.read(builder, loc, access.offset, vector.getNumElements())
+                           : current.readElement(builder, loc, access.offset);
       load.getResult().replaceAllUsesWith(bitcast(loc, value, type));
     } else {
-      auto store = cast<PtrStoreOp>(op);
-      Value value = store.getValue();
-      if (auto vector = dyn_cast<VectorType>(value.getType())) {
-        value = bitcast(loc, value, vector.clone(element));
-        current = vector::InsertStridedSliceOp::create(builder, loc, value, current,
-                                                       ArrayRef<int64_t>{access.offset},
-                                                       ArrayRef<int64_t>{1});
-      } else {
-        value = bitcast(loc, value, element);
-        current = vector::InsertOp::create(builder, loc, value, current, access.offset);
-      }
+      Value value = cast<PtrStoreOp>(op).getValue();
+      auto vector = dyn_cast<VectorType>(value.getType());
+      value = bitcast(loc, value, vector ? Type(vector.clone(element)) : element);
+      current.write(builder, loc, access.offset, value);
     }
     op->erase();
   }
@@ -233,7 +223,7 @@ private:
         }
     }
     for (auto [root, result] : llvm::zip(carried, op->getResults().take_back(carried.size())))
-      state[root] = result;
+      state[root] = RegisterState(result);
   }
 
   void runRegion(Block &block, ArrayRef<Operation *> carried, const State &outer,
@@ -241,28 +231,30 @@ private:
     State inner = outer;
     if (asArguments)
       for (Operation *root : carried)
-        inner[root] = block.addArgument(analysis.roots[root], root->getLoc());
+        inner[root] = RegisterState(block.addArgument(analysis.roots[root], root->getLoc()));
     run(block, inner);
+    Operation *terminator = block.getTerminator(); // scf.yield or scf.condition
+    builder.setInsertionPoint(terminator);
     SmallVector<Value> yielded;
     for (Operation *root : carried)
-      yielded.push_back(inner[root]);
-    Operation *terminator = block.getTerminator(); // scf.yield or scf.condition
+      yielded.push_back(inner[root].whole(builder, root->getLoc()));
     terminator->insertOperands(terminator->getNumOperands(), yielded);
   }
 
-  Operation *withExtraResults(Operation *op, ArrayRef<Operation *> carried, const State &state) {
+  Operation *withExtraResults(Operation *op, ArrayRef<Operation *> carried, State &state) {
     OperationState fresh(op->getLoc(), op->getName());
     fresh.addOperands(op->getOperands());
-    if (!isa<scf::IfOp>(op))
-      for (Operation *root : carried)
-        fresh.addOperands(state.lookup(root));
+    // Regions that do not write all of it share what is there before.
+    builder.setInsertionPoint(op);
+    for (Operation *root : carried)
+      if (Value whole = state[root].whole(builder, root->getLoc()); !isa<scf::IfOp>(op))
+        fresh.addOperands(whole);
     fresh.addTypes(op->getResultTypes());
     for (Operation *root : carried)
       fresh.addTypes(analysis.roots[root]);
     fresh.addAttributes(op->getAttrs());
     for (Region &region : op->getRegions())
       fresh.addRegion()->takeBody(region);
-    builder.setInsertionPoint(op);
     Operation *result = builder.create(fresh);
     op->replaceAllUsesWith(result->getResults().take_front(op->getNumResults()));
     op->erase();

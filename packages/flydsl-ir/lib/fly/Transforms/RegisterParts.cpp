@@ -5,6 +5,7 @@
 //===------------------------------------------------------------------------===//
 
 #include "RegisterParts.h"
+#include "RegisterState.h"
 #include "fly/IR/FlyOps.h"
 
 #include "mlir/IR/Builders.h"
@@ -17,12 +18,7 @@ using namespace mlir;
 using namespace mlir::fly;
 using llvm::BitVector;
 
-static constexpr int64_t kWide = 2048; // bits of what LLVM takes apart in no time
-static constexpr int64_t kUnit = 128;  // bits of the widest access of memory, the least of a part
-
-static bool isWide(VectorType state) {
-  return state.getNumElements() * state.getElementTypeBitWidth() > kWide;
-}
+static constexpr int64_t kUnit = 128; // bits of the widest access of memory, the least of a part
 
 static int64_t countOf(Operation *access) {
   auto load = dyn_cast<PtrLoadOp>(access);
@@ -59,7 +55,7 @@ public:
     SmallVector<int64_t> places{0};
     if (isWide(state))
       for (int64_t i : llvm::seq<int64_t>(1, size))
-        if (i * bits % kUnit == 0 && !of.inside[i] && !(of.exposed[i - 1] && of.exposed[i]))
+        if (i * bits % kUnit == 0 && !of.inside[i] && of.exposed[i - 1] != of.exposed[i])
           places.push_back(i);
     places.push_back(size);
     return places;

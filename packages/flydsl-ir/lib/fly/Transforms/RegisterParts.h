@@ -13,10 +13,9 @@
 
 namespace mlir::fly {
 
-/// Makes several allocations of one that is much wider than any operand of an instruction, where
-/// its accesses allow it: LLVM takes apart such a vector, in time that grows with the square of its
-/// size. Each access is within one part. Elements that a block reads where it did not write them
-/// last stay together: what crosses regions has its registers by the whole.
+/// Makes several allocations of a wide one of which blocks read only a part where they did not write it
+/// last: what crosses regions has its registers by the whole, and the rest crosses none. Each access is
+/// within one part.
 ///
 /// `roots` and `accesses` become those of the parts. Accesses keep their pointers, and the
 /// allocations that were cut are returned. `local` gets the wide allocations, or parts of them, of

@@ -43,6 +43,34 @@ func.func @load_vec_columns(%m: !fly.memref<f32, global, (3,2):(2,1)>) -> vector
   return %v : vector<6xf32>
 }
 
+// Lanes of one chunk are taken from it; a chunk of which none are taken is not loaded.
+// CHECK-LABEL: func.func @load_vec_parts(
+// CHECK: %[[SECOND:.*]] = fly.ptr.load
+// CHECK: vector.extract_strided_slice %[[SECOND]] {offsets = [2], sizes = [2], strides = [1]} : vector<4xf32>
+// CHECK: %[[THIRD:.*]] = fly.ptr.load
+// CHECK: %[[LAST:.*]] = vector.extract %[[THIRD]][3] : f32 from vector<4xf32>
+// CHECK-NOT: fly.ptr.load
+// CHECK: return %{{.*}}, %[[LAST]], %[[THIRD]]
+func.func @load_vec_parts(%m: !fly.memref<f32, global, (4,3):(1,10)>) -> (vector<2xf32>, f32, vector<4xf32>) {
+  %v = fly.memref.load_vec(%m) : (!fly.memref<f32, global, (4,3):(1,10)>) -> vector<12xf32>
+  %a = vector.shuffle %v, %v [6, 7] : vector<12xf32>, vector<12xf32>
+  %b = vector.extract %v[11] : f32 from vector<12xf32>
+  %c = vector.shuffle %v, %v [8, 9, 10, 11] : vector<12xf32>, vector<12xf32>
+  return %a, %b, %c : vector<2xf32>, f32, vector<4xf32>
+}
+
+// Lanes of two chunks, and those in another order, are taken from the whole.
+// CHECK-LABEL: func.func @load_vec_across(
+// CHECK-COUNT-3: vector.insert_strided_slice
+// CHECK: vector.shuffle {{.*}} [3, 4]
+// CHECK: vector.shuffle {{.*}} [1, 0]
+func.func @load_vec_across(%m: !fly.memref<f32, global, (4,3):(1,10)>) -> (vector<2xf32>, vector<2xf32>) {
+  %v = fly.memref.load_vec(%m) : (!fly.memref<f32, global, (4,3):(1,10)>) -> vector<12xf32>
+  %a = vector.shuffle %v, %v [3, 4] : vector<12xf32>, vector<12xf32>
+  %b = vector.shuffle %v, %v [1, 0] : vector<12xf32>, vector<12xf32>
+  return %a, %b : vector<2xf32>, vector<2xf32>
+}
+
 // CHECK-LABEL: func.func @coordinates(
 // CHECK-SAME: %[[X:.*]]: i32, %[[Y:.*]]: i32)
 // CHECK-DAG: %[[R:.*]] = arith.remsi %[[Y]], %c6_i32

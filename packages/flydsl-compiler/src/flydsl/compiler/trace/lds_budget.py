@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl.tracing.diagnostics import DiagRecord, DSLCompileError, SourceFrame, location_frames
-from flydsl.tracing.ir_walk import children
+from flydsl.tracing.ir_walk import children, named
 
 # Ops that only compute another address of the allocation; one whose result is unused uses nothing.
 _ADDRESS_OPS = ("fly.recast_iter", "fly.add_offset", "fly.make_view", "fly.apply_swizzle", "memref.view",
@@ -25,20 +25,6 @@ def _align(offset: int, alignment: int) -> int:
     return -(-offset // alignment) * alignment
 
 
-def _walk(op: Any) -> list[Any]:
-    """Every operation inside ``op``, as plain operations."""
-    from flydsl._mlir import ir
-
-    found: list[Any] = []
-
-    def visit(inner: Any) -> Any:
-        found.append(inner)
-        return ir.WalkResult.ADVANCE
-
-    op.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
-
-
 def _element_bytes(ty: Any) -> int:
     total = 1
     for extent in ty.shape:
@@ -52,13 +38,15 @@ def static_bytes(function: Any, globals_: dict[str, Any]) -> tuple[int, list[tup
     ``globals_`` has the builtin memref globals of the GPU module by symbol name.
     """
     offset, found, seen = 0, [], set()
-    for op in _walk(function):
-        if op.name == "fly.make_ptr" and "dictAttrs" in op.attributes:
+    for op in named(function, "fly.make_ptr", "memref.get_global"):
+        if op.name == "fly.make_ptr":
+            if "dictAttrs" not in op.attributes:
+                continue
             fields = op.attributes["dictAttrs"]
             if "allocBytes" not in fields or not _is_used(op.result):
                 continue
             size, alignment = fields["allocBytes"].value, fields["allocAlign"].value
-        elif op.name == "memref.get_global":
+        else:
             name = op.attributes["name"].value
             if name in seen or name not in globals_ or not _is_used(op.result):
                 continue
@@ -66,8 +54,6 @@ def static_bytes(function: Any, globals_: dict[str, Any]) -> tuple[int, list[tup
             attributes = globals_[name].attributes
             size = _element_bytes(attributes["type"].value)
             alignment = attributes["alignment"].value if "alignment" in attributes else 1
-        else:
-            continue
         offset = _align(offset, alignment) + size
         found.append((size, op.location))
     return offset, found
@@ -102,10 +88,9 @@ def check(module: Any, arch: str) -> None:
         return
     sizes = {name: static_bytes(function, globals_) for name, function in functions.items()}
     launched: dict[str, int] = {}
-    for op in (inner for function in host for inner in _walk(function)):
-        if op.name == "gpu.launch_func":
-            name = op.attributes["kernel"].value[-1]
-            launched[name] = max(launched.get(name, 0), _dynamic_bytes(op))
+    for op in (launch for function in host for launch in named(function, "gpu.launch_func")):
+        name = op.attributes["kernel"].value[-1]
+        launched[name] = max(launched.get(name, 0), _dynamic_bytes(op))
     for name, (static, places) in sizes.items():
         dynamic = launched.get(name, 0)
         total = _align(static, 16) + dynamic if dynamic else static

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.ir_walk import in_block
 
 from ..values.plain import plain
 
@@ -31,12 +32,11 @@ _ATOM_NAME = re.compile(r"!fly_rocdl\.([\w.]+)")
 def started(emit: Callable[[], Any]) -> dict[str, int]:
     """Run `emit` and count by counter the copies to LDS that it traces. Loads into registers are none of them: the
     compiler may move or drop those."""
-    operations = ir.InsertionPoint.current.block.operations
-    before = len(operations)
+    block = ir.InsertionPoint.current.block
+    before = len(block.operations)
     emit()
     counts: dict[str, int] = {}
-    for i in range(before, len(operations)):  # not all of a block, which grows by a piece each time
-        op = operations[i].operation
+    for op in in_block(block, before):  # not all of a block, which grows by a piece each time
         counter = _counter(op)
         if counter is not None:
             counts[counter] = counts.get(counter, 0) + _calls(op)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from flydsl._mlir import ir
-from flydsl.tracing.ir_walk import in_block, walk
+from flydsl.tracing.ir_walk import in_block, named
 from flydsl.tracing.lazy import LazyModule
 from flydsl.tracing.locations import dsl_loc_tracing
 
@@ -114,7 +114,8 @@ def _behind(op: Any) -> list[Any]:
 
 def _schedules(op: Any) -> bool:
     """Whether an operation, or one inside of it, tells the scheduler where instructions go."""
-    return any(inner.name in ("rocdl.sched.group.barrier", "rocdl.iglp.opt") for inner in (op, *walk(op)))
+    names = ("rocdl.sched.group.barrier", "rocdl.iglp.opt")
+    return op.name in names or bool(named(op, *names))
 
 
 @dsl_loc_tracing

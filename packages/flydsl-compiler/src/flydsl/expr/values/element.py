@@ -18,6 +18,7 @@ from ..numeric import Numeric
 from .carried import carried_from, sources
 
 _MEMORY = (fly.PointerType, fly.MemRefType)
+_GENERIC = {spelling: space for space in fly.AddressSpace for spelling in (f"#fly<address_space {space}>", str(space))}
 
 
 def element_class(ty: ir.Type) -> Any:
@@ -72,11 +73,7 @@ def address_space_of(ty: Any) -> Any:
     space = ty.address_space
     if isinstance(space, int):
         return fly.AddressSpace(int(space))
-    text = str(space)
-    for member in fly.AddressSpace:
-        if text in (f"#fly<address_space {member}>", str(member)):
-            return member
-    return space
+    return _GENERIC.get(str(space), space)
 
 
 def _may_be_argument(ty: Any) -> bool:

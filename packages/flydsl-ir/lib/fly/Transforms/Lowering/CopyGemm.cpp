@@ -94,7 +94,7 @@ static LogicalResult checkWhole(CopyAtomType atom, Value tensor, std::string &wh
 // True if the step between the elements of a view is known only when the kernel runs.
 static bool hasUnknownStep(CopyAtomType atom, Value tensor) {
   auto memref = dyn_cast<fly::MemRefType>(tensor.getType());
-  if (!memref || elementBits(atom, memref) >= bitsPerCall(atom))
+  if (!memref || memref.getLinearLayout().isStatic() || elementBits(atom, memref) >= bitsPerCall(atom))
     return false;
   Algebra alg(atom.getContext());
   Layout flat = alg.coalesce(alg.fromAttr(memref.getLinearLayout()));
@@ -105,8 +105,10 @@ static bool hasUnknownStep(CopyAtomType atom, Value tensor) {
 // True if a swizzle takes the elements of one call apart: it permutes chunks smaller than the access.
 static bool isSplit(CopyAtomType atom, Value tensor) {
   auto memref = dyn_cast<fly::MemRefType>(tensor.getType());
-  int64_t bits = bitsPerCall(atom), element = memref ? elementBits(atom, memref) : 0;
-  if (!memref || element == 0 || bits <= element)
+  if (!memref || !isa<ComposedLayoutAttr>(memref.getLayout()))
+    return false;
+  int64_t bits = bitsPerCall(atom), element = elementBits(atom, memref);
+  if (element == 0 || bits <= element)
     return false;
   for (auto map = dyn_cast<ComposedLayoutAttr>(memref.getLayout()); map;
        map = dyn_cast<ComposedLayoutAttr>(map.getOuter()))
@@ -120,8 +122,10 @@ static bool isSplit(CopyAtomType atom, Value tensor) {
 // the next one. (The steps between accesses are part of the offset once each is a copy of its own.)
 static bool mayStraddle(CopyAtomType atom, Value tensor) {
   auto memref = dyn_cast<fly::MemRefType>(tensor.getType());
-  int64_t bits = bitsPerCall(atom), element = memref ? elementBits(atom, memref) : 0;
-  if (!memref || element == 0 || bits <= element)
+  if (!memref || !isa<ComposedLayoutAttr>(memref.getLayout()))
+    return false;
+  int64_t bits = bitsPerCall(atom), element = elementBits(atom, memref);
+  if (element == 0 || bits <= element)
     return false;
   Algebra alg(atom.getContext());
   Layout flat = alg.coalesce(alg.fromAttr(memref.getLinearLayout()));

@@ -12,6 +12,9 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
+#include "llvm/ADT/Sequence.h"
+#include "llvm/ADT/SetVector.h"
+
 using namespace mlir;
 using namespace mlir::fly;
 using namespace mlir::fly::lowering;
@@ -128,6 +131,57 @@ static Value reorder(PatternRewriter &rewriter, Location loc, Value vec, const C
   return vector::ShapeCastOp::create(rewriter, loc, flatType, cube);
 }
 
+namespace {
+
+/// A run of lanes of a vector.
+struct Run {
+  int64_t begin, size;
+};
+
+} // namespace
+
+// The run of lanes of `vec` that is all that the operation returns, if it is so.
+static std::optional<Run> runOf(Operation *user, Value vec) {
+  if (auto extract = dyn_cast<vector::ExtractOp>(user))
+    return extract.hasDynamicPosition() || extract.getNumIndices() != 1
+               ? std::nullopt
+               : std::optional<Run>({extract.getStaticPosition()[0], 1});
+  auto shuffle = dyn_cast<vector::ShuffleOp>(user);
+  if (!shuffle || shuffle.getV1() != vec)
+    return std::nullopt;
+  ArrayRef<int64_t> mask = shuffle.getMask();
+  int64_t begin = mask.front(), size = mask.size();
+  if (begin < 0 || begin + size > cast<VectorType>(vec.getType()).getNumElements() ||
+      !llvm::equal(mask, llvm::seq(begin, begin + size)))
+    return std::nullopt;
+  return Run{begin, size};
+}
+
+// Users that take a run of lanes of one chunk take it from that chunk. Who reads a few lanes of a whole
+// accumulator at a time would put it together as often.
+static LogicalResult takeRuns(MemRefLoadVecOp op, int64_t width,
+                              function_ref<Value(int64_t)> partOf, PatternRewriter &rewriter) {
+  // A shuffle of the vector with itself uses it twice; uses are listed last to first.
+  llvm::SmallSetVector<Operation *, 8> users(llvm::from_range, op->getUsers());
+  for (Operation *user : llvm::reverse(users)) {
+    std::optional<Run> run = runOf(user, op.getResult());
+    if (!run || run->begin / width != (run->begin + run->size - 1) / width)
+      continue;
+    Value part = partOf(run->begin / width);
+    if (!part)
+      return failure();
+    int64_t begin = run->begin % width;
+    if (isa<vector::ExtractOp>(user))
+      part = vector::ExtractOp::create(rewriter, user->getLoc(), part, ArrayRef<int64_t>{begin});
+    else if (run->size != width)
+      part = vector::ExtractStridedSliceOp::create(
+          rewriter, user->getLoc(), part, ArrayRef<int64_t>{begin}, ArrayRef<int64_t>{run->size},
+          ArrayRef<int64_t>{1});
+    rewriter.replaceOp(user, part);
+  }
+  return success();
+}
+
 static LogicalResult lowerLoadVec(MemRefLoadVecOp op, PatternRewriter &rewriter) {
   auto type = dyn_cast<fly::MemRefType>(op.getMemref().getType());
   auto layout = type ? dyn_cast<LayoutAttr>(type.getLayout()) : LayoutAttr();
@@ -141,22 +195,33 @@ static LogicalResult lowerLoadVec(MemRefLoadVecOp op, PatternRewriter &rewriter)
     rewriter.replaceOpWithNewOp<PtrLoadOp>(op, resultType, ptr);
     return success();
   }
-  Value result = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(resultType));
+  // All chunks may not be needed; each is loaded where the vector was.
   Type elem = resultType.getElementType();
+  Type partType = chunks->contiguous < 0 ? elem : VectorType::get({chunks->width()}, elem);
+  SmallVector<Value> parts(chunks->count());
+  auto partOf = [&](int64_t i) {
+    if (!parts[i])
+      if (Value ptr = chunkPointer(rewriter, loc, op.getMemref(), *chunks, i))
+        parts[i] = PtrLoadOp::create(rewriter, loc, partType, ptr);
+    return parts[i];
+  };
+  if (chunks->contiguous == 0 && failed(takeRuns(op, chunks->width(), partOf, rewriter)))
+    return failure();
+  if (op->use_empty()) {
+    rewriter.eraseOp(op);
+    return success();
+  }
+  Value result = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(resultType));
   for (int64_t i = 0; i < chunks->count(); ++i) {
-    Value ptr = chunkPointer(rewriter, loc, op.getMemref(), *chunks, i);
-    if (!ptr)
+    Value part = partOf(i);
+    if (!part)
       return failure();
-    if (chunks->contiguous < 0) {
-      Value part = PtrLoadOp::create(rewriter, loc, elem, ptr);
+    if (chunks->contiguous < 0)
       result = vector::InsertOp::create(rewriter, loc, part, result, ArrayRef<int64_t>{i});
-      continue;
-    }
-    Value part =
-        PtrLoadOp::create(rewriter, loc, VectorType::get({chunks->width()}, elem), ptr);
-    result = vector::InsertStridedSliceOp::create(rewriter, loc, part, result,
-                                                  ArrayRef<int64_t>{i * chunks->width()},
-                                                  ArrayRef<int64_t>{1});
+    else
+      result = vector::InsertStridedSliceOp::create(rewriter, loc, part, result,
+                                                    ArrayRef<int64_t>{i * chunks->width()},
+                                                    ArrayRef<int64_t>{1});
   }
   rewriter.replaceOp(op, reorder(rewriter, loc, result, *chunks, /*toColex=*/true));
   return success();
