@@ -302,11 +302,24 @@ class GroupedConfig(KernelConfig):
         return self.n_repeat * self.streams
 
     @property
-    def finished_together(self) -> int:
-        """Row tiles whose results are stored together, so that a lane has 16 bytes of microscaled ones; not of few
-        rows, which go to as many waves."""
-        pairs = self.out == "fp8" and self.op.acc_len == 4 and self.m_repeat % 2 == 0
-        return 2 if pairs and self.k_waves == 1 else 1
+    def joined(self) -> bool:
+        """Whether neighbouring lanes join their columns before they store: where stores go over a link, in whole
+        tiles."""
+        sizes = self.element.width, self.op.acc_len, self.n_repeat % 2, self.n % self.block_n
+        return self.into == "place" and not self.micro_out and sizes == (16, 4, 0, 0)
+
+    @property
+    def pieces(self) -> tuple[tuple[range, range], ...]:
+        """(row tiles, strips) of what is finished at once. Of an activation, for which there is nothing else to do
+        after the loop, waves that share k take turns; those of fp8 store two row tiles together, so that a lane has 16
+        bytes."""
+        turns, rows, strips = self.k_waves > 1 and (self.gated or self.micro_out), self.m_repeat, self.n_repeat
+        if turns or self.micro_out:
+            rows = 2 if not turns and self.out == "fp8" and self.op.acc_len == 4 and self.m_repeat % 2 == 0 else 1
+        if turns:
+            strips = 2 if self.micro_out or self.joined else 1
+        return tuple((range(mi, mi + rows), range(ni, ni + strips)) for mi in range(0, self.m_repeat, rows)
+                     for ni in range(0, self.n_repeat, strips))
 
     @property
     def n_repeat(self) -> int:
