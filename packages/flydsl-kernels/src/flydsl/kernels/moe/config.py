@@ -16,6 +16,7 @@ from ..parts.index import align_up, cdiv, div, mod
 from ..parts.matrix import FORMATS as MICROFORMATS
 from ..parts.matrix import MICRO_GROUP, SCALE_BLOCK, MatrixOp, matrix_op, microscaled_op
 from ..parts.memory import WORDS
+from ..parts.scales import WORD_K
 from ..parts.tile import CHUNK_BYTES, RowTile
 from ..target import Target
 
@@ -84,7 +85,6 @@ FORMATS = {
 }
 PUBLIC = tuple(name for name in FORMATS if name not in ("a16i4", "a16u4", "mxfp8"))  # that `ops.moe` names
 INT4_FACTOR = 16  # by which int4 weights are larger as the bytes that are multiplied
-SCALE_ROWS, WORD_K = 32, 256  # of a word of scales
 STRIPS = ("halves", "pairs")
 SCALE_ORDERS = ("strips", "words", "rows", "row", "pairs")
 SOURCES = ("token", "slot", "slots", "sorted", "row")
@@ -464,7 +464,7 @@ def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:
     for grown in (2, 4):  # a thread has whole chunks, and a tile whole loads of w and scales
         unit = 16 * config.op.groups * config.spread * config.op.blocks * config.k_waves
         if config.format.scales == "blocks":
-            unit = max(unit, SCALE_K["blocks"] * config.k_waves)
+            unit = max(unit, SCALE_BLOCK * config.k_waves)
         larger = replace(config, row_bytes=fields.get("row_bytes", 128) * grown)
         few = config.block_m < config.tile_rows and (config.ragged or not larger.ragged)
         words = "words" in (config.w_scales, config.x_scales)

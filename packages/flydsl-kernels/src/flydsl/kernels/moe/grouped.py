@@ -29,13 +29,12 @@ from ..parts.schedule import Tally, hot_loop_schedule
 from .config import FEW, GroupedConfig
 from .finish import TileColumns, finish
 from .rows import TileRows
-from .scales import BlockScales, microscales
+from .scales import block_scales, microscales
 from .sources import DirectRows, Weights, wave_k
 
 __all__ = ["compute_tile", "grouped_kernel", "launch_grouped"]
 
 STAGES = 2  # of x in LDS
-ALL = 1 << 16  # instructions, more than any tile has
 SUMS_DELAY = 1  # matrix instructions of a tile before sums of blocks are added
 
 
@@ -70,14 +69,13 @@ def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> 
         held, scales = microscales(rows, expert, column)
         sources.append(held)
     elif kind == "blocks":
-        blocks = BlockScales(rows, expert, column)
+        blocks = block_scales(rows, expert, column)
         sources.append(blocks.source)
         order = partial(order, beside=op.blocks, delay=SUMS_DELAY)
     if x is None:
         direct = DirectRows(rows, len(sources))
         fragments: Any = direct.of_a
         sources.append(direct.source)
-        order = partial(order, preload=(0, ALL))  # what is on its way must cover the latency of memory
     else:
         fragments = x.reader(lane, 0, op.groups)
         sources.append(Staged(x))
