@@ -48,6 +48,8 @@ def test_python_blocks_run(page, tmp_path):
             line = start + text.count("\n")
     script = tmp_path / "page.py"
     script.write_text("".join(program))
+    if "import torch" in script.read_text():
+        pytest.importorskip("torch")
     env = {**os.environ, "FLYDSL_RUNTIME_KIND": "sim", "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path / "cache"),
            "FLYDSL_AUTOTUNE_CACHE_DIR": str(tmp_path / "tuned")}
     if "override(arch" in script.read_text():  # the simulated device follows the code, of which the page has several

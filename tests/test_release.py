@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_lists_are_current():
+    pytest.importorskip("torch")  # some modules are its own
     for package in site_api.MODULES:
         folder = ROOT / "packages" / package
         names = public_names.listed(folder / "public-names.txt")

@@ -52,3 +52,11 @@ def test_each_case_has_one_session_and_the_full_matrix_all(tmp_path):
     assert all(any("anywhere" in n for n in names) for names in of.values())
     assert {a for a, names in of.items() if any("of_two" in n for n in names)} == {"gfx942", "gfx950"}
     assert ran(tmp_path) == of["gfx950"]
+
+
+def test_tests_are_collected_without_torch():
+    """It is optional: tests that need it are skipped."""
+    hidden = "import sys, pytest; sys.modules['torch'] = None; sys.exit(pytest.main(sys.argv[1:]))"
+    done = subprocess.run([sys.executable, "-c", hidden, "--collect-only", "-q", "-p", "no:cacheprovider",
+                           "packages/flydsl-kernels/tests", "tests"], cwd=ROOT, text=True, capture_output=True)
+    assert not done.returncode and " skipped" in done.stdout, done.stdout[-2000:] + done.stderr

@@ -102,6 +102,7 @@ def _counted(ranks):
 
 
 def test_the_account_is_what_is_executed():
+    pytest.importorskip("torch")
     environment = {**os.environ, "FLYDSL_SIM_DEVICES": "4"}
     environment.pop("FLYDSL_SIM_CHECK", None)  # counters of an unchecked simulator
     done = subprocess.run([sys.executable, __file__, "4"], env=environment, timeout=1200, capture_output=True,

@@ -1,12 +1,13 @@
 """Times of calls: what is called how often, what is left out of the mean, and the estimates of the simulator."""
 
 import pytest
-import torch
 
-import flydsl.runtime as rt
-from flydsl.kernels import ops
-from flydsl.kernels.measure import bench_gpu_us_torch, bench_kernel_us, perftest, run_perftest
-from flydsl.runtime.timing import set_default_timer
+torch = pytest.importorskip("torch")
+
+import flydsl.runtime as rt  # noqa: E402
+from flydsl.kernels import ops  # noqa: E402
+from flydsl.kernels.measure import bench_gpu_us_torch, bench_kernel_us, perftest, run_perftest  # noqa: E402
+from flydsl.runtime.timing import set_default_timer  # noqa: E402
 
 
 class Clock:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from flydsl.utils import env
@@ -48,6 +50,28 @@ def test_override_wins_and_ends() -> None:
     with pytest.raises(ValueError, match="arch"):
         with env.override(archs="x"):
             pass
+
+
+def test_override_of_a_name_that_two_groups_have(tmp_path: Path) -> None:
+    known = env.autotune.cache_dir
+    with env.override(runtime_cache_dir=tmp_path):
+        assert env.runtime.cache_dir == str(tmp_path)
+        assert env.autotune.cache_dir == known
+    with pytest.raises(ValueError, match="runtime_cache_dir or autotune_cache_dir"), env.override(cache_dir=tmp_path):
+        pass
+
+
+@pytest.mark.parametrize(("name", "value", "error", "message"), [
+    ("opt_level", "2", TypeError, "opt_level is int, not str"),
+    ("opt_level", True, TypeError, "opt_level is int, not bool"),
+    ("opt_level", 7, ValueError, "out of range"),
+    ("dump_ir", 1, TypeError, "dump_ir is bool, not int"),
+    ("arch", None, TypeError, "arch is str, not NoneType"),
+    ("log_level", "LOUD", ValueError, "not one of DEBUG"),
+])
+def test_override_by_no_value_of_the_setting(name: str, value: object, error: type, message: str) -> None:
+    with pytest.raises(error, match=message), env.override(**{name: value}):
+        pass
 
 
 def test_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ _compiled: dict = {}
 
 def run_compiled(function, *arguments):
     """The first call compiles, later ones launch what it made."""
-    key = (id(function), *(getattr(a, "dtype", a) for a in arguments if not isinstance(a, fx.Stream)))
+    key = (function, *(getattr(a, "dtype", a) for a in arguments if not isinstance(a, fx.Stream)))
     if key not in _compiled:
         _compiled[key] = flyc.compile(function, *arguments)
     _compiled[key](*arguments)

@@ -305,6 +305,7 @@ def test_rejected(load: Any, kernel_text: Any, form: str) -> None:
     # The innermost frame shows the place, in the user's file, with its caret; no internal file is shown.
     frame = error.diagnostics[0].chain[0]
     lines = Path(frame.filename).read_text(encoding="utf-8").splitlines()
-    assert lines[frame.line - 1][frame.col :].startswith(place), (frame, lines[frame.line - 1])
+    places = (place, "range(") if place == "for" else place  # Python 3.13 has a loop's start at its sequence
+    assert lines[frame.line - 1][frame.col :].startswith(places), (frame, lines[frame.line - 1])
     assert "sample_" in frame.filename and "src/flydsl" not in text and "^" in text
     assert f"line {frame.line}" in text

@@ -11,6 +11,7 @@
 #include "Bindings.h"
 #include "PyUtils.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace flydsl {
@@ -33,9 +34,27 @@ public:
       raiseValueError("expected an operation in a block");
     mlirOperationRemoveFromParent(op);
     operations.push_back(op);
+    mlirOperationWalk(op, keepContexts, this, MlirWalkPreOrder);
   }
 
 private:
+  // A trace that uses values of another one is refused when it is done. What it made of them, types
+  // too, is of the other's context, which must not end first.
+  static MlirWalkResult keepContexts(MlirOperation op, void *self) {
+    auto &contexts = static_cast<KeptOperations *>(self)->contexts;
+    for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; ++i) {
+      MlirContext used = mlirTypeGetContext(mlirValueGetType(mlirOperationGetOperand(op, i)));
+      auto known = [used](PyMlirContextRef &one) {
+        return mlirContextEqual(one->get(), used);
+      };
+      if (!mlirContextEqual(used, mlirOperationGetContext(op)) &&
+          std::none_of(contexts.begin(), contexts.end(), known))
+        contexts.push_back(PyMlirContext::forContext(used));
+    }
+    return MlirWalkResultAdvance;
+  }
+
+  std::vector<PyMlirContextRef> contexts; // others than that of the operations
   std::vector<MlirOperation> operations;
 };
 
@@ -47,7 +66,8 @@ void bindKeptOperations(nb::module_ &m) {
                              "object, which must not outlive their context.")
       .def(nb::init<>())
       .def("take", &KeptOperations::take, nb::arg("operation"),
-           "Move an operation here. What is taken later may use nothing of it.");
+           "Move an operation here. What is taken later may use nothing of it. Contexts of values that "
+           "it uses live as long as this object.");
 }
 
 } // namespace flydsl

@@ -71,8 +71,8 @@ class Option:
         if instance is None:
             return self
         over = _overrides.get()
-        if over is not None and self.name in over:
-            return over[self.name]
+        if over is not None and self.var in over:
+            return over[self.var]
         text = os.environ.get(self.var)
         if text is not None:
             return self.parse(text)
@@ -86,7 +86,7 @@ class Option:
     def source(self) -> str:
         """Where the current value comes from: ``override``, ``environment`` or ``default``."""
         over = _overrides.get()
-        if over is not None and self.name in over:
+        if over is not None and self.var in over:
             return "override"
         return "environment" if self.var in os.environ else "default"
 
@@ -110,15 +110,31 @@ class Option:
                 value = int(text.strip())
             except ValueError:
                 raise ValueError(f"{self.var}={text!r} is not an integer") from None
-            if self.minimum is not None and value < self.minimum or self.maximum is not None and value > self.maximum:
-                raise ValueError(f"{self.var}={text!r} is out of range ({self._range()})")
-            return value
-        if self.choices is not None:
-            for choice in self.choices:
-                if choice.lower() == text.strip().lower():
-                    return choice
-            raise ValueError(f"{self.var}={text!r} is not one of {', '.join(self.choices)}")
-        return text
+            return self._in_range(value, text)
+        return self._among_choices(text) if self.choices is not None else text
+
+    def checked(self, value: Any) -> Any:
+        """A value given in Python. TypeError for another type than the setting's, ValueError out of its range."""
+        if self.kind is str and isinstance(value, os.PathLike):
+            value = os.fspath(value)
+        matches = isinstance(value, (list, tuple) if self.kind is list else self.kind)
+        if not matches or self.kind is int and isinstance(value, bool):
+            raise TypeError(f"{self.name} is {self.kind.__name__}, not {type(value).__name__} ({value!r})")
+        if self.kind is int:
+            return self._in_range(value, value)
+        return self._among_choices(value) if self.choices is not None else value
+
+    def _among_choices(self, text: str) -> str:
+        assert self.choices is not None
+        for choice in self.choices:
+            if choice.lower() == text.strip().lower():
+                return choice
+        raise ValueError(f"{self.var}={text!r} is not one of {', '.join(self.choices)}")
+
+    def _in_range(self, value: int, given: str | int) -> int:
+        if self.minimum is not None and value < self.minimum or self.maximum is not None and value > self.maximum:
+            raise ValueError(f"{self.var}={given!r} is out of range ({self._range()})")
+        return value
 
     def _range(self) -> str:
         low = "" if self.minimum is None else f"{self.minimum} <= "
@@ -286,19 +302,30 @@ _FOREIGN = {
 }
 
 
+def _named(name: str) -> Option:
+    """The setting that `override` means by a name: alone where one group has it, else with its group in front."""
+    found = [(m.group, o) for m in managers for n, o in m.options.items() if name in (n, f"{m.group}_{n}")]
+    if len(found) == 1:
+        return found[0][1]
+    if found:
+        raise ValueError(f"several groups have a setting {name!r}: say "
+                         + " or ".join(f"{group}_{name}" for group, _ in found))
+    near = difflib.get_close_matches(name, {n for m in managers for n in m.options}, 3)
+    raise ValueError(f"unknown setting {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
+
+
 @contextlib.contextmanager
 def override(**values: Any) -> Iterator[None]:
     """Set settings for the current thread or task by name, e.g. ``override(dump_ir=True, arch="gfx950")``.
 
+    A name that several groups have takes its group in front: ``override(autotune_cache_dir="...")``.
+
     Raises:
-        ValueError: unknown setting; the message has the nearest known names.
+        ValueError: unknown setting, one of several groups, or a value out of its range; the message has what is known.
+        TypeError: a value of another type than the setting's.
     """
-    known = {name for m in managers for name in m.options}
-    for name in values:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 3)
-            raise ValueError(f"unknown setting {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
-    token = _overrides.set({**(_overrides.get() or {}), **values})
+    chosen = {(option := _named(name)).var: option.checked(value) for name, value in values.items()}
+    token = _overrides.set({**(_overrides.get() or {}), **chosen})
     try:
         yield
     finally:

@@ -13,7 +13,8 @@ _HEADER = """# Settings
 
 Every setting is an environment variable, read when it is used. `flydsl.utils.env` is the same table in Python:
 `env.debug.dump_ir` reads one, `with env.override(dump_ir=True):` sets one for a block, and `env.describe()` says
-where each value came from. Booleans are `1`, `true`, `yes`, `on`; anything else that is not a known spelling of
+where each value came from; a name that two groups have takes its group in front (`runtime_cache_dir`).
+Booleans are `1`, `true`, `yes`, `on`; anything else that is not a known spelling of
 false is reported. This page is generated from the settings object.
 
 """

@@ -235,7 +235,7 @@ class ASTRewriter:
 
     @classmethod
     def transform(cls, f: Any, *, kernel: bool = False, source: Source | None = None) -> Any:
-        """Rewrite a function in place and return it (or a new function when its closure shrank).
+        """Rewrite a function in place and return it (or a new function when its closure shrank, or its `yield` went).
 
         Args:
             kernel: the function is a kernel body, which returns no value.
@@ -258,7 +258,7 @@ class ASTRewriter:
             )
             log().info("%s\n%s", function.__qualname__, "\n".join(diff))
         provide_helpers(function)
-        if code.co_freevars == function.__code__.co_freevars:
+        if code.co_freevars == original.co_freevars and not (code.co_flags ^ original.co_flags) & inspect.CO_GENERATOR:
             function.__code__ = code
             result = function
         else:
