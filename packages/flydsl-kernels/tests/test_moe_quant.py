@@ -8,7 +8,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 import flydsl.runtime as rt
 from flydsl.kernels import ops
-from flydsl.kernels.moe.config import FORMATS
+from flydsl.kernels.moe.config import FORMATS, grouped_config
 from flydsl.kernels.moe.experts import plan_experts
 from flydsl.kernels.moe.op import MOE
 from flydsl.kernels.parts.halves import dequantised, fp4_table, fp4_to_bf16, fp4_to_half
@@ -259,6 +259,34 @@ def test_what_is_on_its_way_to_few_rows_stays_in_registers():
         MOE.run(*given)
     products = [launch for launch in profile.launches if launch.kernel.startswith("grouped")]
     assert [launch.raw["scratch_bytes"] for launch in products] == [0, 0]
+
+
+@needs("gfx950")
+def test_loads_of_few_rows_come_before_what_is_done_with_the_tile_before():
+    """Conversions of weights of two tiles, the first of which need not have arrived for the second to be asked for."""
+    given = MOE.sample(Draw(target()), 1, 2048, experts=1, inter=32, topk=1, quant="a16w4")
+    assert plan_experts(target(), *given)[0].up.k_tiles == 2
+    with rt.profile() as profile:
+        MOE.run(*given)
+    product = next(launch for launch in profile.launches if launch.kernel.startswith("grouped"))
+    names = [instruction.mnemonic for instruction in product.instructions]
+    first = next(i for i, name in enumerate(names) if name.startswith("v_mfma"))
+    assert not any(name.startswith("buffer_load") for name in names[first:])
+
+
+@pytest.mark.parametrize("rows", [16, 32])
+@pytest.mark.parametrize(("k_waves", "gated", "out"), [(4, True, ""), (4, True, "fp4"), (1, True, "fp8"),
+                                                       (4, False, ""), (1, False, "")])
+def test_pieces_of_a_tile_are_all_of_its_results(rows, k_waves, gated, out):
+    """Each row tile and strip is finished once, and all waves that take turns have as many."""
+    scaled_only("a8w4")
+    config = grouped_config("moe", target(), n=256, k=2048, dtype="bf16", quant="a8w4", out=out, block_m=rows,
+                            block_n=128, row_bytes=1024, k_waves=k_waves, gated=gated,
+                            activation="silu" if gated else "none")
+    results = [(mi, ni) for tiles, strips in config.pieces for mi in tiles for ni in strips]
+    assert results == [(mi, ni) for mi in range(config.m_repeat) for ni in range(config.n_repeat)]
+    assert len({len(tiles) * len(strips) for tiles, strips in config.pieces}) == 1
+    assert k_waves == 1 or (len(config.pieces) > 1) is gated
 
 
 @pytest.mark.parametrize("quant", QUANTS)

@@ -12,8 +12,10 @@ from flydsl.compiler.kernel_function import CompilationContext
 from flydsl.kernels import common
 from flydsl.kernels.parts.grid import add_wave_slices
 from flydsl.kernels.parts.lane import lane_of
+from flydsl.kernels.parts.mainloop import KTile
 from flydsl.kernels.parts.memory import lds_write, pointer
 from flydsl.kernels.parts.reduce import Lds
+from flydsl.kernels.parts.scales import BlockScales, ScaleLines
 from flydsl.kernels.target import target
 from flydsl.utils.smem_allocator import SmemAllocator, SmemPtr
 
@@ -80,6 +82,29 @@ def test_waves_that_share_k_sum_all_or_in_turn(waves, tiles, across):
     for tile in range(tiles):
         summing = 0 if across is None else tile // across % waves
         assert (out[summing, tile] - exact[tile]).abs().max() <= 1e-5
+
+
+class Elements:
+    """A buffer whose elements are their places."""
+
+    def load(self, at, count, soffset):
+        return list(range(at + soffset, at + soffset + count))
+
+
+@pytest.mark.parametrize(("per_tile", "together", "width", "step"),
+                         [(1, 1, 1, 1), (2, 1, 4, 1000), (1, 4, 1, 1), (2, 2, 1, 1)])
+def test_scales_of_blocks_are_loaded_where_they_begin_and_kept(per_tile, together, width, step):
+    """Each tile has those of its blocks of k, from wherever the loop begins."""
+    sides = ScaleLines(Elements(), [5, 905], step, width), ScaleLines(Elements(), [7], 1)
+    source, held = BlockScales(*sides, per_tile, together=together).source, None
+    for t in (KTile(turn, tile) for turn in (0, 4) for tile in range(4)):
+        held = source.fetch(t, held)
+        for side, found in zip(sides, held, strict=True):
+            for place, line in zip(side.places, found, strict=True):
+                for block, values in enumerate(line[:per_tile]):
+                    first = place + (t.index * per_tile + block) * side.step
+                    assert values == list(range(first, first + side.width))
+        assert source.loads(t) == (0 if t.further % together else 3 * per_tile)
 
 
 def test_sums_of_a_workgroup():

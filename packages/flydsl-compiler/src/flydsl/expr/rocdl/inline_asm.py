@@ -12,7 +12,7 @@ from .._target import confines_assembly, target_arch
 from ..numeric import Int32
 from .utils import call_intrinsic, i32_type, operand
 
-__all__ = ["computed_here", "cvt_off_f32_i4", "cvt_pk_bf16_f32"]
+__all__ = ["computed_here", "cvt_off_f32_i4", "cvt_pk_bf16_f32", "used_here"]
 
 
 def _asm(result: ir.Type, operands: list[Any], text: str, constraints: str) -> Any:
@@ -47,3 +47,10 @@ def computed_here(word: Any) -> Any:
         call_intrinsic("llvm.fake.use", [value])
         return Int32(value)
     return Int32(llvm.inline_asm(i32_type(), [value], "", "=v,0", has_side_effects=True))
+
+
+@dsl_loc_tracing
+def used_here(*values: Any) -> None:
+    """No instruction, but a use of values that all lanes share, in scalar registers: what makes or loads them is not
+    moved behind a later branch."""
+    llvm.inline_asm(None, [operand(v) for v in values], "", ",".join("s" * len(values)), has_side_effects=True)

@@ -13,26 +13,33 @@ import flydsl.expr as fx
 from ..parts.epilogue import FAR
 from ..parts.index import cdiv, div, mod
 from ..parts.lane import Lane
-from ..parts.mainloop import Held, KTile, Staged
+from ..parts.mainloop import KTile, Staged
 from ..parts.matrix import SCALE_BLOCK
 from ..parts.memory import Buffer, lds_read, lds_write
 from ..parts.reduce import Lds
+from ..parts.scales import BlockScales, ScaleLines
 from .preshuffle_config import PreshuffleConfig
 
-__all__ = ["RegisterScales", "SharedScales"]
+__all__ = ["SharedScales", "register_scales"]
 
 
-class _Scales:
-    """Scales of blocks of 128 k as they are in memory: sa[K/128, M] and sb[N/128, K/128]."""
-
-    def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any) -> None:
-        self._config, self._m = config, m
-        self._blocks, self._per_tile = config.k // SCALE_BLOCK, config.tile_k // SCALE_BLOCK
-        self._a = Buffer(scale_a, fx.Float32, None, fx.Int64(m) * self._blocks)
-        self._b = Buffer(scale_b, fx.Float32, None, cdiv(config.n, SCALE_BLOCK) * self._blocks)
+def buffers(scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any) -> tuple[Buffer, Buffer]:
+    """The scales as they are in memory: sa[K/128, M] and sb[N/128, K/128]."""
+    blocks = config.k // SCALE_BLOCK
+    return (Buffer(scale_a, fx.Float32, None, fx.Int64(m) * blocks),
+            Buffer(scale_b, fx.Float32, None, cdiv(config.n, SCALE_BLOCK) * blocks))
 
 
-class SharedScales(_Scales):
+def register_scales(scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any,
+                    lane: Lane) -> BlockScales:
+    """Scales that each lane loads itself: it holds four columns of one row, one scale of A for each."""
+    (a, b), blocks, row_of = buffers(scale_a, scale_b, config, m), config.k // SCALE_BLOCK, config.a_tile.row_of
+    rows = [row + row_of(0, lane.row) + row_of(mi, 0) for mi in range(0, config.m_repeat, config.apart)]
+    strips = [div(column + config.strip(lane.wave, ni) * 16, SCALE_BLOCK) * blocks for ni in config.scale_strips]
+    return BlockScales(ScaleLines(a, rows, m, config.apart), ScaleLines(b, strips, 1), config.tile_k // SCALE_BLOCK)
+
+
+class SharedScales:
     """Factors ``sa[block, row] * sb[column // 128, block]`` of a tile.
 
     Each thread loads and multiplies few of them, two tiles ahead, and writes them to LDS beside the tile of A. There
@@ -43,7 +50,9 @@ class SharedScales(_Scales):
 
     def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any, lane: Lane,
                  memory: Lds) -> None:
-        super().__init__(scale_a, scale_b, config, m)
+        self._config, self._m = config, m
+        self._per_tile = config.tile_k // SCALE_BLOCK
+        (self._a, self._b), self._blocks = buffers(scale_a, scale_b, config, m), config.k // SCALE_BLOCK
         self._thread = lane.thread
         self._stages = [memory.array(fx.Float32, config.scale_bytes // 4).ptr for _ in range(config.stages)]
         self._places, first = [], div(column, SCALE_BLOCK)
@@ -92,50 +101,3 @@ class SharedScales(_Scales):
         config = self._config
         at = self._row + config.a_tile.row_of(mi, 0) + block * config.scale_columns * config.tile_m
         return [lds_read(self._stages[stage], at + across * config.tile_m, config.apart) for across in self._across]
-
-
-class RegisterScales(_Scales):
-    """Scales that each lane loads itself, of its rows and of its columns.
-
-    A lane holds four columns of one row: one scale of A for each.
-    """
-
-    def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any,
-                 lane: Lane) -> None:
-        super().__init__(scale_a, scale_b, config, m)
-        self._row, self._column, self._wave = row + config.a_tile.row_of(0, lane.row), column, lane.wave
-
-    @property
-    def source(self) -> Held:
-        """For the main loop."""
-        return Held(lambda t, _: self.fetch(t), self.loads)
-
-    @property
-    def _a_loads(self) -> int:
-        """Loads of the rows' scales of a block."""
-        return self._config.m_repeat // self._config.apart
-
-    @property
-    def loads(self) -> int:
-        """Loads of a tile."""
-        return self._per_tile * (self._a_loads + len(self._config.scale_strips))
-
-    def fetch(self, tile: KTile) -> list[Any]:
-        """Start loading the scales of a k tile: for each block the rows', then the columns'."""
-        config, out, tile_row = self._config, [], self._config.a_tile.row_of
-        for i in range(self._per_tile):
-            block, more = tile.turn * self._per_tile, tile.further * self._per_tile + i
-            # Dwords may be fetched four at a time at any dword: M need not be a multiple of four.
-            out += [self._a.load(self._row + tile_row(mi, 0) + more * self._m, config.apart, block * self._m)
-                    for mi in range(0, config.m_repeat, config.apart)]
-            for ni in self._config.scale_strips:
-                strip = div(self._column + config.strip(self._wave, ni) * 16, SCALE_BLOCK)
-                out.append(self._b.load(strip * self._blocks + more, 1, block))
-        return out
-
-    def of(self, values: list[Any], block: int, mi: int) -> list[Any]:
-        """For each of `scale_strips` a row's factor, for block `block` of the tile."""
-        strips, (index, inside) = self._config.scale_strips, divmod(mi, self._config.apart)
-        first = block * (self._a_loads + len(strips))
-        factors = (values[first + index][inside] * values[first + self._a_loads + j][0] for j in range(len(strips)))
-        return [fx.full(1, factor, fx.Float32) for factor in factors]

@@ -12,14 +12,13 @@ from ..host.dense import Extent, rows_extent
 from ..parts.index import align_up, div
 from ..parts.matrix import FORMATS, MICRO_GROUP, MICRO_K, MatrixOp, Microformat, microscaled_op
 from ..parts.memory import WORDS
+from ..parts.scales import WORD_K, WORD_ROWS
 from ..parts.tile import HalvesTile, RowTile
 from ..target import Target
 from .config import FLOAT_NAMES, LARGE_TILE, GemmConfig, eight_waves
 
-__all__ = ["SCALE_K", "MxConfig", "mx_config"]
+__all__ = ["MxConfig", "mx_config"]
 
-SCALE_K = 256  # k of one scale word
-SCALE_ROWS = 32  # and its rows
 PADDED_ROWS = 256  # rows of scales are filled up to a multiple of these
 
 
@@ -53,7 +52,7 @@ class MxConfig(GemmConfig):
 
     def extents(self, m: Any) -> dict[str, Extent]:
         """Rows of scales are in groups of 32."""
-        scaled = div(fx.Int64(m) + (SCALE_ROWS - 1), SCALE_ROWS) * SCALE_ROWS
+        scaled = div(fx.Int64(m) + (WORD_ROWS - 1), WORD_ROWS) * WORD_ROWS
         columns = align_up(self.k // MICRO_GROUP, 8)
         (a, per), (b, b_per) = self.a.stored, self.b.stored
         a_row, a_used = self.a_row_bytes * per, self.k // MICRO_K * self.a.step_bytes * per
@@ -112,7 +111,7 @@ class MxConfig(GemmConfig):
     @property
     def together(self) -> int:
         """Tiles from a barrier to the next: those of 256 k where LDS has room."""
-        tiles = SCALE_K // self.tile_k
+        tiles = WORD_K // self.tile_k
         return tiles if 2 * tiles * self.a_tile.words * 4 <= self.target.lds_bytes else 1
 
     @property
@@ -141,7 +140,7 @@ def mx_config(where: str, target: Target, *, out_dtype: str, **fields: Any) -> M
     config.need(where, config.a_dtype in FORMATS, f"a_dtype must be one of {', '.join(FORMATS)}, "
                 f"got {config.a_dtype!r}")
     config.need(where, config.b_dtype in ("fp4", "fp8"), f"b_dtype must be 'fp4' or 'fp8', got {config.b_dtype!r}")
-    config.need(where, config.tile_k in (MICRO_K, SCALE_K), f"tile_k must be 128 or 256, got {config.tile_k}")
+    config.need(where, config.tile_k in (MICRO_K, WORD_K), f"tile_k must be 128 or 256, got {config.tile_k}")
     config.check_tile(where, MICRO_K)
     # The instruction takes twice as long where an operand is fp8.
     config = eight_waves(config, LARGE_TILE if "fp8" in (config.a_dtype, config.b_dtype) else 2 * LARGE_TILE)

@@ -25,11 +25,10 @@ from ..parts.memory import pointer
 from ..parts.operand import Advance, Rows, Shuffled
 from ..parts.products import TileProducts, part_rows
 from ..parts.reduce import Lds
-from ..parts.scales import PairedScales
+from ..parts.scales import WORD_K, PairedScales
 from ..parts.schedule import Tally, hot_loop_schedule
 from ..parts.tile import LANE_GROUPS
 from .config import run
-from .mx_config import SCALE_K
 
 __all__ = ["launch_mx"]
 
@@ -91,7 +90,7 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     b_columns = align_up(config.k // 32, 8)
     scale_b = PairedScales(tensors["scale_b"], batch * (config.n * b_columns), b_columns, config.n, wave_column,
                            config.n_repeat, config.n_repeat % 2 == 0, lane)
-    halves = SCALE_K // config.tile_k  # tiles that share scale words
+    halves = WORD_K // config.tile_k  # tiles that share scale words
     # The order in a part: by columns if these are many, since the last of B arrives late; else by rows, as the second
     # of A does.
     by_columns = config.n_repeat > part_rows(config.m_repeat)

@@ -25,7 +25,7 @@ from ..parts.packed import int4_chunk
 from ..parts.products import BlockScaledProducts, TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
-from .block_scales import RegisterScales, SharedScales
+from .block_scales import SharedScales, register_scales
 from .config import run
 from .epilogue import gemm_epilogue
 from .preshuffle_config import INT4_FACTOR, PreshuffleConfig
@@ -73,7 +73,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     products: Any = None
     if fx.const_expr(config.block_scale):
         where = tensors["scale_a"], tensors["scale_b"], config, m, row, column, lane
-        scales: Any = SharedScales(*where, memory) if config.shared_scales else RegisterScales(*where)
+        scales: Any = SharedScales(*where, memory) if config.shared_scales else register_scales(*where)
         sources.append(scales.source)
         products = BlockScaledProducts(op, tally, config.m_repeat, config.n_repeat, config.blocks, fragments, of_b,
                                        scales.read if config.shared_scales else scales.of, config.apart,

@@ -16,6 +16,7 @@ from ..parts.index import align_up, cdiv, div, mod
 from ..parts.matrix import FORMATS as MICROFORMATS
 from ..parts.matrix import MICRO_GROUP, SCALE_BLOCK, MatrixOp, matrix_op, microscaled_op
 from ..parts.memory import WORDS
+from ..parts.scales import WORD_K
 from ..parts.tile import CHUNK_BYTES, RowTile
 from ..target import Target
 
@@ -84,7 +85,6 @@ FORMATS = {
 }
 PUBLIC = tuple(name for name in FORMATS if name not in ("a16i4", "a16u4", "mxfp8"))  # that `ops.moe` names
 INT4_FACTOR = 16  # by which int4 weights are larger as the bytes that are multiplied
-SCALE_ROWS, WORD_K = 32, 256  # of a word of scales
 STRIPS = ("halves", "pairs")
 SCALE_ORDERS = ("strips", "words", "rows", "row", "pairs")
 SOURCES = ("token", "slot", "slots", "sorted", "row")
@@ -302,11 +302,24 @@ class GroupedConfig(KernelConfig):
         return self.n_repeat * self.streams
 
     @property
-    def finished_together(self) -> int:
-        """Row tiles whose results are stored together, so that a lane has 16 bytes of microscaled ones; not of few
-        rows, which go to as many waves."""
-        pairs = self.out == "fp8" and self.op.acc_len == 4 and self.m_repeat % 2 == 0
-        return 2 if pairs and self.k_waves == 1 else 1
+    def joined(self) -> bool:
+        """Whether neighbouring lanes join their columns before they store: where stores go over a link, in whole
+        tiles."""
+        sizes = self.element.width, self.op.acc_len, self.n_repeat % 2, self.n % self.block_n
+        return self.into == "place" and not self.micro_out and sizes == (16, 4, 0, 0)
+
+    @property
+    def pieces(self) -> tuple[tuple[range, range], ...]:
+        """(row tiles, strips) of what is finished at once. Of an activation, for which there is nothing else to do
+        after the loop, waves that share k take turns; those of fp8 store two row tiles together, so that a lane has 16
+        bytes."""
+        turns, rows, strips = self.k_waves > 1 and (self.gated or self.micro_out), self.m_repeat, self.n_repeat
+        if turns or self.micro_out:
+            rows = 2 if not turns and self.out == "fp8" and self.op.acc_len == 4 and self.m_repeat % 2 == 0 else 1
+        if turns:
+            strips = 2 if self.micro_out or self.joined else 1
+        return tuple((range(mi, mi + rows), range(ni, ni + strips)) for mi in range(0, self.m_repeat, rows)
+                     for ni in range(0, self.n_repeat, strips))
 
     @property
     def n_repeat(self) -> int:
@@ -451,7 +464,7 @@ def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:
     for grown in (2, 4):  # a thread has whole chunks, and a tile whole loads of w and scales
         unit = 16 * config.op.groups * config.spread * config.op.blocks * config.k_waves
         if config.format.scales == "blocks":
-            unit = max(unit, SCALE_K["blocks"] * config.k_waves)
+            unit = max(unit, SCALE_BLOCK * config.k_waves)
         larger = replace(config, row_bytes=fields.get("row_bytes", 128) * grown)
         few = config.block_m < config.tile_rows and (config.ragged or not larger.ragged)
         words = "words" in (config.w_scales, config.x_scales)

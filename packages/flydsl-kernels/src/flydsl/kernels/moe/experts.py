@@ -16,12 +16,13 @@ from ..host.dtypes import FLOATS, dtype_name
 from ..host.weights import in_order
 from ..op import Plan
 from ..parts.index import align_up, cdiv
+from ..parts.scales import WORD_K, WORD_ROWS
 from ..quant.builders import build_per_group_quant_module, build_quant_module
 from ..quant.mx import GROUP as MX_GROUP
 from ..quant.mx import THREADS as MX_THREADS
 from ..quant.mx import build_mxfp4_moe_scale_sort_module, build_per_1x32_mx_quant_module
 from ..target import Target
-from .config import FORMATS, PUBLIC, SCALE_ROWS, WORD_K, GroupedConfig, grouped_config, is_wide
+from .config import FORMATS, PUBLIC, GroupedConfig, grouped_config, is_wide
 from .grouped import launch_grouped
 from .reduction import ReduceConfig, launch_reduce
 from .sort_op import expert_marks, routing
@@ -81,11 +82,11 @@ def scratch(config: Experts, tokens: int) -> dict[str, tuple[tuple[int, ...], st
     }
     if config.up.micro_out:
         arrays["inner_data"] = (rows, config.down.k * config.down.format.bits_a // 8), "u8"
-        arrays["inner_scale"] = (align_up(rows, SCALE_ROWS), align_up(config.down.scales_k, 8)), "u8"
+        arrays["inner_scale"] = (align_up(rows, WORD_ROWS), align_up(config.down.scales_k, 8)), "u8"
     else:
         arrays["inner"] = (tokens * topk, config.up.n), dtype
     if config.up.x_scales == "words":
-        arrays["sorted_scale"] = (align_up(rows, SCALE_ROWS), config.up.scales_k), "u8"
+        arrays["sorted_scale"] = (align_up(rows, WORD_ROWS), config.up.scales_k), "u8"
     if counts:
         arrays["counts"] = (counts,), "i32"
     for name, count, part in (("x", tokens, config.up), ("inner", tokens * topk, config.down)):
@@ -144,7 +145,7 @@ def experts_launcher(config: Experts) -> Any:
         if fx.const_expr(sort_scales is not None):
             x_scale = a["sorted_scale"]
             sort_scales(a["x_scale"], a["rows"], a["valid"], x_scale, tokens,
-                        fx.ceildiv(blocks * config.sort.block, SCALE_ROWS), stream)
+                        fx.ceildiv(blocks * config.sort.block, WORD_ROWS), stream)
         launch_grouped(dict(routed, x=x, w=a["w1"], out=inner, bias=a["b1"], x_scale=x_scale,
                             w_scale=a["w1_scale"], out_scale=a.get("inner_scale")),
                        tokens, blocks, sorted_rows, config.up, stream)

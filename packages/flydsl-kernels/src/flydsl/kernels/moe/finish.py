@@ -156,51 +156,55 @@ class TileColumns:
 
 
 @flyc.jit
-def _finish_micro(rows, columns, acc, tiles):
+def _finish_micro(rows, columns, acc, tiles, strips):
     """The microscaled results of row tiles, of padding too: its scales share words with others."""
-    tensors, config, across = rows.tensors, rows.config, rows.config.strips_of_row
+    tensors, config = rows.tensors, rows.config
     found = [rows.finished(mi) for mi in tiles]
-    values = [_values(acc[mi * across : (mi + 1) * across], config, weight, None, columns.biases, None)
+    values = [_values(acc, mi, strips, config, weight, None, columns.biases, None)
               for mi, (_, (weight, _)) in zip(tiles, found, strict=True)]
     names = [_into(row, config) for row, _ in found]
-    for ni in fx.range_constexpr(0, config.n_repeat, 2):
-        if columns.starts[ni] < config.n:
-            _store_micro(tensors, config, [row for row, _ in found], names, columns.starts[ni],
-                         [of_tile[ni : ni + 2] for of_tile in values], rows.lane)
+    for i in fx.range_constexpr(0, len(strips), 2):
+        first = columns.starts[strips[i]]
+        if first < config.n:
+            _store_micro(tensors, config, [row for row, _ in found], names, first,
+                         [of_tile[i : i + 2] for of_tile in values], rows.lane)
 
 
 @flyc.jit
-def _finish_row(rows, columns, acc, mi):
+def _finish_row(rows, columns, acc, mi, strips):
     """The results of a row tile."""
-    config, across = rows.config, rows.config.strips_of_row
+    config = rows.config
     row, (weight, of_row) = rows.finished(mi)
     into = _into(row, config)
     base = _out(rows.tensors, into, config.element, config)
     if fx.const_expr(config.format.b == "i4" and of_row is not None):
         of_row = of_row / INT4_FACTOR
     if row.exists:
-        values = _values(acc[mi * across : (mi + 1) * across], config, weight, of_row, columns.biases, columns.factors)
-        if fx.const_expr(_pairs(config)):
-            for ni in fx.range_constexpr(0, config.n_repeat, 2):
-                _store_pair(base, columns.starts[ni : ni + 2], values[ni : ni + 2], config, rows.lane)
+        values = _values(acc, mi, strips, config, weight, of_row, columns.biases, columns.factors)
+        if fx.const_expr(config.joined):
+            for i in fx.range_constexpr(0, len(strips), 2):
+                starts = [columns.starts[ni] for ni in strips[i : i + 2]]
+                _store_pair(base, starts, values[i : i + 2], config, rows.lane)
         else:
-            for ni in fx.range_constexpr(config.n_repeat):
-                if columns.columns[ni] < config.n:
-                    _store(base, into, columns.columns[ni], values[ni], config)
+            for i in fx.range_constexpr(len(strips)):
+                column = columns.columns[strips[i]]
+                if column < config.n:
+                    _store(base, into, column, values[i], config)
 
 
 @flyc.jit
 def finish(rows, columns, acc, share):
-    """Scales, bias, activation and routing weight of the accumulators, and the store: by the wave that has summed them,
-    where waves share k."""
-    config, step = rows.config, rows.config.finished_together
-    if fx.const_expr(config.micro_out):
-        for first in fx.range_constexpr(0, config.m_repeat, step):
-            if share == first // step % config.k_waves:
-                _finish_micro(rows, columns, acc, range(first, first + step))
-    elif share == 0:
-        for mi in fx.range_constexpr(config.m_repeat):
-            _finish_row(rows, columns, acc, mi)
+    """Scales, bias, activation and routing weight of the accumulators, and the store: of each piece by the wave that
+    has summed it, where waves share k."""
+    config = rows.config
+    for number in fx.range_constexpr(len(config.pieces)):
+        tiles, strips = config.pieces[number]
+        if share == number % config.k_waves:
+            if fx.const_expr(config.micro_out):
+                _finish_micro(rows, columns, acc, tiles, strips)
+            else:
+                for mi in fx.range_constexpr(tiles.start, tiles.stop):
+                    _finish_row(rows, columns, acc, mi, strips)
 
 
 def _into(row: Any, config: GroupedConfig) -> Any:
@@ -208,12 +212,6 @@ def _into(row: Any, config: GroupedConfig) -> Any:
     if config.into == "slot":
         return row.token * config.topk + row.slot
     return {"row": row.place, "token": row.token, "place": row.name}[config.into]
-
-
-def _pairs(config: GroupedConfig) -> bool:
-    """Whether neighbouring lanes join their columns before they store: where stores go over a link, in whole tiles."""
-    sizes = config.element.width, config.op.acc_len, config.n_repeat % 2, config.n % config.block_n
-    return config.into == "place" and not config.micro_out and sizes == (16, 4, 0, 0)
 
 
 def _store_pair(place: Any, starts: list[Any], values: list[Any], config: GroupedConfig, lane: Any) -> None:
@@ -226,16 +224,18 @@ def _store_pair(place: Any, starts: list[Any], values: list[Any], config: Groupe
     write_at(place + fx.Int64(column), fx.Vector.from_elements(low + high, fx.Int32).bitcast(element))
 
 
-def _values(acc: list[Any], config: GroupedConfig, weight: Any, of_row: Any, biases: Any, factors: Any) -> list[Any]:
-    """The vectors of a row tile that are stored, of each strip."""
+def _values(acc: list[Any], mi: int, strips: range, config: GroupedConfig, weight: Any, of_row: Any, biases: Any,
+            factors: Any) -> list[Any]:
+    """The vectors of strips of a row tile that are stored."""
     out, streams = [], config.streams
-    for ni in range(config.n_repeat):
-        values = [acc[ni * streams + s].to(fx.Float32) for s in range(streams)]
+    for ni in strips:
+        first = mi * config.strips_of_row + ni * streams
+        values = [value.to(fx.Float32) for value in acc[first : first + streams]]
         if factors is not None:
             values = [v * (f * of_row) for v, f in zip(values, factors[ni], strict=True)]
         if biases is not None:  # once, where workgroups share a reduction
-            first = None if config.k_batch == 1 else fx.block_idx.y == 0
-            values = [v + (b if first is None else first.select(b, fx.full_like(b, 0.0)))
+            adds = None if config.k_batch == 1 else fx.block_idx.y == 0
+            values = [v + (b if adds is None else adds.select(b, fx.full_like(b, 0.0)))
                       for v, b in zip(values, biases[ni], strict=True)]
         value = gated(values[0], values[1], config.activation, config.limit) if config.gated else values[0]
         out.append(value if weight is None else value * weight)

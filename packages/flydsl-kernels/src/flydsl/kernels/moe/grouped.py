@@ -21,7 +21,7 @@ from ..parts.index import div, mod
 from ..parts.indices import uniform
 from ..parts.lane import lane_of
 from ..parts.mainloop import MainLoop, Staged
-from ..parts.memory import WORDS, pointer
+from ..parts.memory import WORDS, addresses_here, pointer
 from ..parts.operand import Rows, WideRows
 from ..parts.products import BlockScaledProducts, TileProducts
 from ..parts.reduce import Lds
@@ -29,13 +29,12 @@ from ..parts.schedule import Tally, hot_loop_schedule
 from .config import FEW, GroupedConfig
 from .finish import TileColumns, finish
 from .rows import TileRows
-from .scales import BlockScales, microscales
+from .scales import block_scales, microscales
 from .sources import DirectRows, Weights, wave_k
 
 __all__ = ["compute_tile", "grouped_kernel", "launch_grouped"]
 
 STAGES = 2  # of x in LDS
-ALL = 1 << 16  # instructions, more than any tile has
 SUMS_DELAY = 1  # matrix instructions of a tile before sums of blocks are added
 
 
@@ -70,14 +69,13 @@ def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> 
         held, scales = microscales(rows, expert, column)
         sources.append(held)
     elif kind == "blocks":
-        blocks = BlockScales(rows, expert, column)
+        blocks = block_scales(rows, expert, column)
         sources.append(blocks.source)
         order = partial(order, beside=op.blocks, delay=SUMS_DELAY)
     if x is None:
         direct = DirectRows(rows, len(sources))
         fragments: Any = direct.of_a
         sources.append(direct.source)
-        order = partial(order, preload=(0, ALL))  # what is on its way must cover the latency of memory
     else:
         fragments = x.reader(lane, 0, op.groups)
         sources.append(Staged(x))
@@ -90,7 +88,7 @@ def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> 
                                 scales=scales, converts=w.converts, first_block=first)
     begin = fx.block_idx.y * config.k_tiles if config.k_batch > 1 else 0
     return MainLoop(config.k_tiles, STAGES, sources, products, tally, max(STAGES, config.scale_tiles),
-                    (partial(order, early_writes=True), order), begin=begin)
+                    (partial(order, early_writes=True), order), begin=begin, loads_first=x is None)
 
 
 @flyc.jit
@@ -109,8 +107,7 @@ def compute_tile(tensors, tokens, sorted_rows, row, expert, column, config, memo
         columns = columns or TileColumns(tensors, expert, column, lane, config)
         share = wave_k(lane.wave, config)
         if fx.const_expr(config.k_waves > 1):
-            across = config.finished_together * config.strips_of_row if config.micro_out else None
-            acc = add_wave_slices(acc, stages[0], config, share, lane, across)
+            acc = add_wave_slices(acc, stages[0], config, share, lane, len(acc) // len(config.pieces))
         finish(rows, columns, acc, share)
 
 
@@ -129,7 +126,9 @@ def grouped_kernel(tensors, tokens: fx.Int32, sorted_rows: fx.Int32, config: fx.
     block, column = div(fx.block_idx.x, config.columns), mod(fx.block_idx.x, config.columns)
     sort_block = config.sort_block or config.block_m
     if fx.const_expr(config.routed):
-        valid = uniform(pointer(tensors["valid"], fx.Int32).load())
+        if fx.const_expr(config.target.matrix == "mfma"):
+            addresses_here(tensors.values())
+        valid = uniform(fx.generic_load(pointer(tensors["valid"], fx.Int32), invariant=True))
     elif fx.const_expr(config.group > 0):
         valid = tokens
     if fx.const_expr(config.group > 0):  # dies are dealt the blocks that exist
@@ -137,7 +136,8 @@ def grouped_kernel(tensors, tokens: fx.Int32, sorted_rows: fx.Int32, config: fx.
     row, column = block * config.block_m, column * config.block_n
     if fx.const_expr(config.routed):
         last = fx.ceildiv(sorted_rows, sort_block) - 1
-        expert = uniform((pointer(tensors["experts"], fx.Int32) + fx.min(div(row, sort_block), last)).load())
+        number = pointer(tensors["experts"], fx.Int32) + fx.min(div(row, sort_block), last)
+        expert = uniform(fx.generic_load(number, invariant=True))
         if row < valid:
             compute_tile(tensors, tokens, sorted_rows, row, expert, column, config)
     else:

@@ -15,12 +15,12 @@ from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile
 from ..parts.matrix import MICRO_GROUP, MICRO_K, SCALE_BLOCK
 from ..parts.memory import Buffer
-from ..parts.scales import PairedScales
+from ..parts.scales import BlockScales, PairedScales, ScaleLines
 from .config import GroupedConfig
 from .rows import TileRows
 from .sources import columns_of, strips_of, wave_k
 
-__all__ = ["BlockScales", "microscales"]
+__all__ = ["block_scales", "microscales"]
 
 PER_SPAN = MICRO_K // MICRO_GROUP  # scales of an instruction
 ONE = 127  # the scale of 1
@@ -31,55 +31,22 @@ def _share(t: KTile, lane: Lane, config: GroupedConfig) -> KTile:
     return KTile(t.turn * config.k_waves + wave_k(lane.wave, config), t.further * config.k_waves)
 
 
-class BlockScales:
+def block_scales(rows: TileRows, expert: Any, column: Any) -> BlockScales:
     """Scales of 128 k: one of a row of x for each row tile of a lane, one of 128 rows of w for each strip (one for all
-    strips of gate, or of up, where they surely share it).
-
-    The lanes of a load are in as many rows of memory. So those of several tiles are loaded together, where they follow
-    each other, and take turns in being the first.
-    """
-
-    def __init__(self, rows: TileRows, expert: Any, column: Any) -> None:
-        tensors, lane, config = rows.tensors, rows.lane, rows.config
-        count, self._per_tile, self._tiles = config.scales_k, config.share_k // SCALE_BLOCK, config.scale_tiles
-        self._share = partial(_share, lane=lane, config=config)
-        x = Buffer(tensors["x_scale"], fx.Float32, None, fx.Int64(rows.of_x) * count)
-        w = Buffer(tensors["w_scale"], fx.Float32, fx.Int64(expert) * config.expert_scales, config.expert_scales)
-        # From a row to the next, and from a block.
-        along, further = (1, rows.of_x) if config.turned_scales else (count, 1)
-        columns, self._times = columns_of(column, lane.wave, config), 1
-        span = 16 * config.n_repeat
-        if config.adjoining and SCALE_BLOCK % span == config.n * (config.streams - 1) % span == 0:
-            columns, self._times = columns[:1], config.n_repeat
-        self._x = [(x, (row < rows.of_x).select(row * along, FAR // 4), further) for row in rows.sources]
-        self._w = [(w, div(at + s * config.n, SCALE_BLOCK) * count, 1) for at in columns for s in range(config.streams)]
-
-    @property
-    def source(self) -> Held:
-        """For the main loop."""
-        return Held(self._fetch, lambda t: (len(self._x) + len(self._w)) * self._per_tile if self._fresh(t) else 0)
-
-    def _fresh(self, t: KTile) -> bool:
-        return t.further % self._tiles == 0
-
-    def _fetch(self, t: KTile, before: Any) -> list[Any]:
-        """Start loading those of some tiles, of rows and of strips: each of the blocks of tile t, then the others."""
-        if not self._fresh(t):
-            return [[[*scales[self._per_tile :], *scales[: self._per_tile]] for scales in part] for part in before]
-        return [[self._load(t, *source) for source in part] for part in (self._x, self._w)]
-
-    def _load(self, t: KTile, source: Buffer, place: Any, step: Any) -> list[Any]:
-        first = self._share(t).index * (self._per_tile * step)
-        if self._tiles > 1:
-            count = self._tiles * self._per_tile
-            vector = source.load(place, count, first)
-            return [vector[i] for i in range(count)]
-        return [source.load(place + i * step, 1, first)[0] for i in range(self._per_tile)]
-
-    def of(self, held: list[Any], block: int, row: int) -> list[Any]:
-        """What the sums of a row tile over a block of 128 k are multiplied by, for each strip."""
-        x, w = held
-        return [fx.full(1, x[row][block] * strip[block], fx.Float32) for strip in w] * self._times
+    strips of gate, or of up, where they surely share it)."""
+    tensors, lane, config = rows.tensors, rows.lane, rows.config
+    count, times, span = config.scales_k, 1, 16 * config.n_repeat
+    x = Buffer(tensors["x_scale"], fx.Float32, None, fx.Int64(rows.of_x) * count)
+    w = Buffer(tensors["w_scale"], fx.Float32, fx.Int64(expert) * config.expert_scales, config.expert_scales)
+    # From a row to the next, and from a block.
+    along, further = (1, rows.of_x) if config.turned_scales else (count, 1)
+    columns = columns_of(column, lane.wave, config)
+    if config.adjoining and SCALE_BLOCK % span == config.n * (config.streams - 1) % span == 0:
+        columns, times = columns[:1], config.n_repeat
+    of_x = [(row < rows.of_x).select(row * along, FAR // 4) for row in rows.sources]
+    of_w = [div(at + s * config.n, SCALE_BLOCK) * count for at in columns for s in range(config.streams)]
+    return BlockScales(ScaleLines(x, of_x, further), ScaleLines(w, of_w, 1), config.share_k // SCALE_BLOCK, times,
+                       config.scale_tiles, partial(_share, lane=lane, config=config))
 
 
 @dataclass(frozen=True)

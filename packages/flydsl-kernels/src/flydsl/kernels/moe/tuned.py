@@ -9,8 +9,9 @@ from typing import Any
 
 from ..host.tuned import Problem, Tuning, known
 from ..parts.index import cdiv
+from ..parts.scales import WORD_K, WORD_ROWS
 from ..target import Target
-from .config import BLOCKS, FEW, FORMATS, PUBLIC, SCALE_ROWS, WAVES, WORD_K
+from .config import BLOCKS, FEW, FORMATS, PUBLIC, WAVES
 
 __all__ = ["TUNING", "Tiles", "expert_tiles", "filling_block", "filling_tile", "is_fused", "most_rows", "pick_block",
            "tile_columns", "tile_of", "tiles_of_block"]
@@ -183,7 +184,7 @@ def expert_tiles(target: Target, quant: str, rows: int, experts: int, model: int
                     for part in PARTS)
         return found["block_m"], up, down
     block = pick_block(rows, experts)
-    block = max(block, SCALE_ROWS) if is_fused(target, quant) else block
+    block = max(block, WORD_ROWS) if is_fused(target, quant) else block
     block = filling_block(target, quant, min(block, most_rows(target, quant)), rows, inter)
     # Half of the last block of each of several experts is padding.
     return tiles_of_block(target, quant, block, model, inter, cdiv(rows, block) + experts // 2)

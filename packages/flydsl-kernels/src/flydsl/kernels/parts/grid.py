@@ -139,7 +139,7 @@ def add_wave_slices(acc, lds, config, wave_k, lane, across=None):
         lds: of ``k_waves - 1`` times all of them.
         config: has k_waves, m_waves, n_waves and the target.
         wave_k: which share of k this wave has.
-        across: tiles of a row, of which each following one is summed by the next wave; None: the first sums all.
+        across: tiles that a wave sums before the next one does, in turns; None: the first sums all.
     """
     waves, others, unit = config.m_waves * config.n_waves, config.k_waves - 1, config.target.wave * acc[0].numel
     sums, size = fx.recast_iter(acc[0].dtype, lds), len(acc) * unit

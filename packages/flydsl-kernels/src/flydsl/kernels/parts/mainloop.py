@@ -169,6 +169,8 @@ class MainLoop:
         unroll: tiles of a turn of the loop.
         orders: of what comes before the barrier of a tile, and of what comes after it; None: the compiler's own.
         barrier: `every` so many tiles, if anything goes to LDS.
+        loads_first: the loads that start with a tile come before all else of it, as what is on its way must cover the
+            latency of memory; otherwise the orders say where they are.
     """
 
     tiles: int
@@ -181,6 +183,7 @@ class MainLoop:
     barrier: Callable[[], None] = fx.lds_barrier
     every: int = 1
     begin: Any = 0
+    loads_first: bool = False
     _held: list[Held] = field(init=False)
     _staged: list[Staged] = field(init=False)
     _rings: list[Ring] = field(init=False)
@@ -226,6 +229,15 @@ class MainLoop:
     def _hold(self, source: Held, t: KTile, before: Any) -> Any:
         self.tally.add("vmem", source.loads if isinstance(source.loads, int) else source.loads(t))
         return source.fetch(t, before)
+
+    def _hold_all(self, t: KTile, before: list[Any]) -> list[Any]:
+        """The loads of all sources. Where loads are first, those of the last source are the first of them: what a part
+        takes of it is then there when the others arrive. Its first tile waits for other loads, and is asked for last.
+        """
+        pairs = list(zip(self._held, before, strict=True))
+        if self.loads_first:
+            return [self._hold(source, t, held) for source, held in reversed(pairs)][::-1]
+        return [self._hold(source, t, held) for source, held in pairs]
 
     def _start(self, t: KTile, when: str, queues: list[list[Any]], exists: Callable[[int], bool]) -> None:
         """The loads that start in this phase of a tile."""
@@ -305,13 +317,16 @@ class MainLoop:
         stage, last = self._stage(t), self.products.parts - 1
         multiply = self.products.of(t, stage, held, False)
         self.tally.reset()
-        held = [self._hold(source, t.after(1), before) for source, before in zip(self._held, held, strict=True)]
+        held = self._hold_all(t.after(1), held)
         loads = self.tally.counts["vmem"]
         for ring in self._rings:
             if left >= self.stages - 1 and ring.early < ring.pieces:
                 self._copy(ring, t.after(self.stages - 1), self._stage(t, self.stages - 1),
                            range(ring.early, ring.pieces))
         self._start(t, "start", queues, lambda reach: left >= reach)
+        if self.loads_first:
+            self.tally.take()
+            fx.rocdl.sched_barrier(0)
         for part in range(last):
             following = self.products.read(stage, part + 1)
             acc = multiply(acc, part, fragments)

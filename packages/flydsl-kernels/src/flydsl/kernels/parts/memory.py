@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import flydsl.expr as fx
@@ -9,8 +10,8 @@ import flydsl.expr as fx
 from ..host.dtypes import FLOATS, require_element
 from .runs import run_of
 
-__all__ = ["MOST_BITS", "WORDS", "Buffer", "float_element", "lds_read", "lds_write", "pointer", "read_at",
-           "write_at"]
+__all__ = ["MOST_BITS", "WORDS", "Buffer", "addresses_here", "float_element", "lds_read", "lds_write", "pointer",
+           "read_at", "write_at"]
 
 WORDS = 4  # i32 of a chunk
 MOST_BITS = 128  # of an access
@@ -30,6 +31,14 @@ def pointer(data: Any, element: Any) -> Any:
         return fx.recast_iter(element, start)
     space = fx.AddressSpace.Global
     return fx.inttoptr(fx.PointerType.get(element.ir_type, space, element.width // 8), fx.ptrtoint(start))
+
+
+def addresses_here(arguments: Iterable[Any]) -> None:
+    """Load the addresses of the tensors and pointers among the arguments here, all at once: the compiler otherwise
+    loads each behind the branches before its first use, where the wave waits once more."""
+    starts = [data if isinstance(data, fx.Pointer) else fx.get_iter(data) for data in arguments
+              if isinstance(data, fx.Pointer | fx.Tensor)]
+    fx.rocdl.used_here(*(fx.ptrtoint(start) for start in starts))
 
 
 def float_element(data: Any, default: Any) -> Any:

@@ -78,8 +78,9 @@ class TileProducts:
         return [[source(stage, tile, block) for block in blocks] for tile in tiles]
 
     def ready(self, held: list[Any]) -> Any:
-        """B of the first call, if it is converted."""
-        return self._converted(held, 0) if self._converts else []
+        """B of the first call, if it is converted. Not where nothing goes through LDS: loads of the tile after the next
+        would wait for it."""
+        return self._converted(held, 0) if self._converts and isinstance(self.a, Fragments) else []
 
     def _converted(self, held: list[Any], call: int) -> list[Any]:
         self.tally.add("valu", self._converts * self.n_tiles)

@@ -1,21 +1,82 @@
-"""Scales of microscaled operands (e8m0, one for 32 k) on their way to the matrix instruction."""
+"""Scales along k on their way to registers: f32 ones of 128 k, that sums are multiplied by, and e8m0 ones of 32 k, that
+the matrix instruction takes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import flydsl.expr as fx
 
 from .index import cdiv, div, mod
 from .lane import Lane
-from .mainloop import KTile
+from .mainloop import Held, KTile
 from .memory import Buffer
 
-__all__ = ["PairedScales", "RowScales"]
+__all__ = ["WORD_K", "WORD_ROWS", "BlockScales", "PairedScales", "RowScales", "ScaleLines"]
 
+WORD_K, WORD_ROWS = 256, 32  # of a word of scales in the order of ``e8m0_shuffle``
 _EVERY_BYTE = 0x01010101
 _SAME_LANE = 0xE4  # of v_mov_b32_dpp: quad_perm:[0,1,2,3]
+
+
+@dataclass(frozen=True)
+class ScaleLines:
+    """f32 scales of rows, or of columns: `places` are the elements of `buffer` that a lane has of the first 128 k,
+    `step` elements from the next, and `width` after each other."""
+
+    buffer: Buffer
+    places: Sequence[Any]
+    step: Any
+    width: int = 1
+
+
+class BlockScales:
+    """f32 scales of 128 k in registers of each lane: of its rows of A, and of its strips of columns.
+
+    Args:
+        rows, columns: where they are; `rows` those of `width` rows of tiles together.
+        per_tile: of a tile of k.
+        times: how often the columns' factors are repeated for all strips.
+        together: tiles whose scales are loaded at once, where those of a line follow each other. The lanes of a load
+            are in as many lines of memory, so that one load of several costs no more than one of one.
+        share: ``share(t)`` is the tile of this wave, where several share k.
+    """
+
+    def __init__(self, rows: ScaleLines, columns: ScaleLines, per_tile: int, times: int = 1, together: int = 1,
+                 share: Callable[[KTile], KTile] = lambda t: t) -> None:
+        self._sides, self._width = (rows, columns), rows.width
+        self._per_tile, self._times, self._together, self._share = per_tile, times, together, share
+
+    @property
+    def source(self) -> Held:
+        """For the main loop."""
+        loads = sum(len(side.places) for side in self._sides) * self._per_tile
+        return Held(self._fetch, lambda t: loads if self._fresh(t) else 0)
+
+    def _fresh(self, t: KTile) -> bool:
+        return t.further % self._together == 0
+
+    def _fetch(self, t: KTile, before: Any) -> list[Any]:
+        """Start loading those of some tiles, of rows and of columns: each of the blocks of tile t, then the others."""
+        if not self._fresh(t):
+            return [[[*line[self._per_tile :], *line[: self._per_tile]] for line in side] for side in before]
+        return [[self._load(self._share(t), side, place) for place in side.places] for side in self._sides]
+
+    def _load(self, t: KTile, side: ScaleLines, place: Any) -> list[Any]:
+        near, far = t.further * self._per_tile, t.turn * (self._per_tile * side.step)
+        if self._together > 1:
+            count = self._together * self._per_tile
+            vector = side.buffer.load(place + near * side.step, count, far)
+            return [[vector[i]] for i in range(count)]
+        # Dwords may be loaded four at a time at any dword: places need not be multiples of four.
+        return [side.buffer.load(place + (near + i) * side.step, side.width, far) for i in range(self._per_tile)]
+
+    def of(self, held: list[Any], block: int, row: int) -> list[Any]:
+        """What the sums of a row of tiles over a block of 128 k are multiplied by, for each strip of columns."""
+        (rows, columns), (index, inside) = held, divmod(row, self._width)
+        return [fx.full(1, rows[index][block][inside] * line[block][0], fx.Float32) for line in columns] * self._times
 
 
 class PairedScales:
