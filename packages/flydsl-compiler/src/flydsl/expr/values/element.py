@@ -7,6 +7,7 @@ was made from. Programs without unsigned memory note nothing.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from flydsl._mlir import ir
@@ -18,7 +19,6 @@ from ..numeric import Numeric
 from .carried import carried_from, sources
 
 _MEMORY = (fly.PointerType, fly.MemRefType)
-_GENERIC = {spelling: space for space in fly.AddressSpace for spelling in (f"#fly<address_space {space}>", str(space))}
 
 
 def element_class(ty: ir.Type) -> Any:
@@ -73,7 +73,13 @@ def address_space_of(ty: Any) -> Any:
     space = ty.address_space
     if isinstance(space, int):
         return fly.AddressSpace(int(space))
-    return _GENERIC.get(str(space), space)
+    return _spaces().get(str(space), space)
+
+
+@functools.cache
+def _spaces() -> dict[str, Any]:
+    """Address spaces by their spellings. Not made on import, which needs no dialect."""
+    return {text: space for space in fly.AddressSpace for text in (f"#fly<address_space {space}>", str(space))}
 
 
 def _may_be_argument(ty: Any) -> bool:
