@@ -133,8 +133,8 @@ def _collect_assigned_vars(
 
 
 def _changed(what: str) -> str:
-    return (f"the file of a traced function has changed since it was imported: {what}. Import it anew, or, if exec made "
-            "it, register its text with linecache.cache before")
+    return (f"the file of a traced function has changed since it was imported: {what}. Import it anew, or, if exec "
+            "made it, register its text with linecache.cache before")
 
 
 @dataclass(frozen=True)
