@@ -20,7 +20,6 @@
 #include "llvm/CodeGen/TargetRegisterInfo.h"
 #include "llvm/CodeGen/TargetSubtargetInfo.h"
 #include "llvm/CodeGen/VirtRegMap.h"
-#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace llvm;
@@ -49,7 +48,7 @@ private:
   void rankStretches();
   template <typename Visit> void forEachRange(Visit visit);
   void describeBlock(const MachineBasicBlock &block);
-  void apply(ArrayRef<uint16_t> found);
+  bool apply(ArrayRef<uint16_t> found);
 
   unsigned numberOf(MCRegister reg) const { return info.getEncodingValue(reg) % kVectorRegisters; }
   bool isVector(MCRegister reg) const { return StringRef(info.getName(reg)).starts_with("VGPR"); }
@@ -139,17 +138,22 @@ void Banks::joinCopies() {
   }
 }
 
-/// A group may lie where the classes of all its registers have any. Halves of registers stay.
+/// A group may lie where the classes of all its registers have any, from the first place of a bank to
+/// the last: some classes have only half of the first bank. Halves of registers stay.
 void Banks::allowBanks() {
   for (RegisterGroup &group : drop_begin(groups))
     group.banks = group.size() <= kBankSize ? (1u << divideCeil(limit, kBankSize)) - 1 : 0;
   for (Register reg : values) {
     const ModeOperand &place = places[reg];
     RegisterGroup &group = groups[place.group];
-    const unsigned odd = group.size() == 1 ? 0 : homes[place.group] % 2;
-    for (unsigned bank = 0; bank * kBankSize < limit; ++bank)
-      if (sizeOf(reg) == 0 || !physical(reg, bank * kBankSize + odd + place.offset))
+    const unsigned step = group.size() == 1 ? 1 : 2, odd = homes[place.group] % step;
+    for (unsigned bank = 0; bank * kBankSize < limit; ++bank) {
+      const unsigned first = bank * kBankSize + odd, end = std::min(limit, (bank + 1) * kBankSize);
+      const bool fits = sizeOf(reg) != 0 && first + group.size() <= end;
+      const unsigned last = fits ? first + (end - group.size() - first) / step * step : first;
+      if (!fits || !physical(reg, first + place.offset) || !physical(reg, last + place.offset))
         group.banks &= ~(1u << bank);
+    }
   }
 }
 
@@ -264,19 +268,29 @@ MCRegister Banks::physical(Register reg, unsigned number) {
   return number < all.size() ? all[number] : MCRegister();
 }
 
-void Banks::apply(ArrayRef<uint16_t> found) {
-  SmallVector<Register> moved;
+/// False where something that this pass does not know of bears on a value: LLVM's choice then stays.
+bool Banks::apply(ArrayRef<uint16_t> found) {
+  SmallVector<std::pair<Register, MCRegister>> moved;
   for (Register reg : values)
     if (int32_t group = places[reg].group; found[group] != homes[group])
-      moved.push_back(reg);
-  for (Register reg : moved)
+      moved.push_back({reg, map.getPhys(reg)});
+  for (auto [reg, before] : moved)
     matrix.unassign(lives.getInterval(reg));
-  for (Register reg : moved) {
+  size_t done = 0;
+  for (; done < moved.size(); ++done) {
+    Register reg = moved[done].first;
     const MCRegister tuple = physical(reg, found[places[reg].group] + places[reg].offset);
     if (!tuple || matrix.checkInterference(lives.getInterval(reg), tuple) != LiveRegMatrix::IK_Free)
-      reportFatalInternalError("banks of registers: two values would have one register");
+      break;
     matrix.assign(lives.getInterval(reg), tuple);
   }
+  if (done == moved.size())
+    return true;
+  for (auto [reg, before] : ArrayRef(moved).take_front(done))
+    matrix.unassign(lives.getInterval(reg));
+  for (auto [reg, before] : moved)
+    matrix.assign(lives.getInterval(reg), before);
+  return false;
 }
 
 bool Banks::run(const MachineBlockFrequencyInfo &frequencies) {
@@ -295,10 +309,7 @@ bool Banks::run(const MachineBlockFrequencyInfo &frequencies) {
   }
   modes.finish(groups.size(), homes);
   BankSearch search(modes, groups, homes, ranks, limit);
-  if (!search.run())
-    return false;
-  apply(search.getHomes());
-  return true;
+  return search.run() && apply(search.getHomes());
 }
 
 class RegisterBanks : public MachineFunctionPass {
