@@ -14,7 +14,7 @@ using namespace llvm;
 using namespace mlir::fly;
 
 constexpr unsigned kSamples = 512;
-constexpr int kSlack = 16; // registers of a bank that are left to what does not fit without gaps
+constexpr int kSlack = 32; // registers of a bank that are left to what does not fit without gaps
 constexpr unsigned kSweeps = 40;
 constexpr unsigned kRounds = 4;          // of moves at the end
 constexpr double kHot = 0.05;            // least weight of a block whose groups are annealed
