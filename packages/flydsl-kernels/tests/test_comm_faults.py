@@ -82,6 +82,8 @@ def _disagreements(rank, ranks):
         "shape": lambda g: reduce(g, x if rank else x.view(8, 8)),
         "dtype": lambda g: reduce(g, x.half(), "f16") if rank else reduce(g, x.bfloat16(), "bf16"),
         "kind": lambda g: g.exchange("all_reduce_two_stage" if rank else "all_reduce", x, torch.empty_like(x), "f32"),
+        "strides": lambda g: g.exchange("all_reduce", x.view(8, 8), torch.empty(8, 8), "f32",
+                                        order=(1, 0) if rank else ()),
         "transport": lambda g: g.exchange("all_reduce", x, torch.empty_like(x), "f32", fp8=bool(rank)),
     }
     fp8 = communicator().target.fp8_name is not None

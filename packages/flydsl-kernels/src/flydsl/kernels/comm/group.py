@@ -67,7 +67,7 @@ class Communicator:
         return "all_reduce_two_stage" if size >= _TWO_STAGE_BYTES.get(self.ranks, _TWO_STAGE_ELSE) else "all_reduce"
 
     def exchange(self, kind: str, x: Any, out: Any, dtype: str = "bytes", stream: Any = None,
-                 fp8: bool = False) -> None:
+                 fp8: bool = False, order: tuple[int, ...] = ()) -> None:
         """Launch an exchange; see :data:`flydsl.kernels.comm.config.KINDS`.
 
         Args:
@@ -75,6 +75,8 @@ class Communicator:
             dtype: of sums, that of x and out.
             stream: to launch on; None for that of x.
             fp8: sums travel in 8 bits: see :mod:`flydsl.kernels.comm.quantised`.
+            order: of the dimensions of a permuted tensor in memory, as which x and out are given. It is the same on
+                all ranks, or the exchange fails.
 
         Raises:
             CollectiveError: this or an earlier exchange failed: names the rank and what is missing. See :meth:`check`.
@@ -86,7 +88,7 @@ class Communicator:
         _require_fit(config, x, out)
         packs, results = size // PACK_BYTES, out.numel() * out.element_size() // PACK_BYTES
         part = config.part(packs)
-        call = f"{kind}{' in fp8' * fp8} {tuple(x.shape)} {x.dtype}"
+        call = f"{kind}{' in fp8' * fp8} {tuple(x.shape)}{f' in order {order}' if order else ''} {x.dtype}"
         launch(build_exchange(config), x, _bytes(x), _bytes(out), self.memory.bases, self.rank, packs, results, part,
                self._capacity, signature(call), self.limit, config.grid(part)[0], stream=stream)
         self.memory.check(call)

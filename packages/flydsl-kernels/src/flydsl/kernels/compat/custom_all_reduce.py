@@ -62,7 +62,7 @@ class FlyDSLAllreduce:
         With ``FLYDSL_AITER_REUSE_OUT=1`` in the environment, when the object was made, results of one shape and dtype
         lie in one allocation, so that each overwrites the one before.
 
-        Operands are dense: contiguous, or permutations of a contiguous tensor, with the same strides on all ranks.
+        Operands are dense: contiguous, or permutations of a contiguous tensor, the same on all ranks.
         `open_fp8_quant`: they travel in 8 bits, with a scale of every 128 elements. `use_new` and `validate` say
         nothing here: there is one way, and `out` is always looked at.
 
@@ -76,8 +76,10 @@ class FlyDSLAllreduce:
             raise ValueError(f"custom_all_reduce: out must be {inp.dtype} {tuple(inp.shape)} with the strides of inp, "
                              f"{inp.stride()}, got {result.dtype} {tuple(result.shape)} with {result.stride()}")
         kind = self._communicator.all_reduce_kind(inp, open_fp8_quant)
-        self._communicator.exchange(kind, _in_memory(inp), _in_memory(result), _NAMES[str(inp.dtype)],
-                                    stream=stream_ptr, fp8=open_fp8_quant)
+        order = _order(inp)
+        self._communicator.exchange(kind, inp.permute(order), result.permute(order), _NAMES[str(inp.dtype)],
+                                    stream=stream_ptr, fp8=open_fp8_quant,
+                                    order=() if inp.is_contiguous() else order)
         return result
 
     def _result(self, inp: Any) -> Any:
@@ -119,14 +121,14 @@ class FlyDSLAllreduce:
         self._communicator.close()
 
 
-def _in_memory(x: Any) -> Any:
-    """A view whose dimensions are in the order of memory."""
-    return x.permute(sorted(range(x.dim()), key=lambda i: -strides_of(x)[i]))
+def _order(x: Any) -> tuple[int, ...]:
+    """The dimensions in the order of memory."""
+    return tuple(sorted(range(x.dim()), key=lambda i: -strides_of(x)[i]))
 
 
 def _is_dense(x: Any) -> bool:
     """Whether its elements fill a piece of memory."""
-    return bool(_in_memory(x).is_contiguous())
+    return bool(x.permute(_order(x)).is_contiguous())
 
 
 def meta_size() -> int:

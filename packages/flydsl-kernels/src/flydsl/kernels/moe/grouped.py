@@ -126,7 +126,7 @@ def grouped_kernel(tensors, tokens: fx.Int32, sorted_rows: fx.Int32, config: fx.
     block, column = div(fx.block_idx.x, config.columns), mod(fx.block_idx.x, config.columns)
     sort_block = config.sort_block or config.block_m
     if fx.const_expr(config.routed):
-        if fx.const_expr(config.target.matrix == "mfma"):
+        if fx.const_expr(config.target.matrix == "mfma"):  # on gfx1250 it costs waves, more than it saves
             addresses_here(tensors.values())
         valid = uniform(fx.generic_load(pointer(tensors["valid"], fx.Int32), invariant=True))
     elif fx.const_expr(config.group > 0):
