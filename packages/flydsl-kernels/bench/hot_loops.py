@@ -264,7 +264,7 @@ def experts(quant: str, gated: bool, block: int, target: Any) -> Loop:
     dtype = {16: "bf16", 8: "int8" if kind.a == "i8" else "fp8", 4: "fp4"}
     names = dtype[kind.bits_a], {4: "int4" if kind.b == "i4" else "fp4"}.get(kind.bits_b, dtype[kind.bits_b])
     operands = names[0] if names[0] == names[1] else " x ".join(names)
-    return Loop(f"experts {'gate and up' if gated else 'down'} {quant}", operands, block, config.block_n, config.tile_k,
+    return Loop(f"experts {'gate and up' if gated else 'down'} {quant}", operands, block, config.tile_n, config.tile_k,
                 make)
 
 

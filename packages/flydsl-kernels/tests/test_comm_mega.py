@@ -284,7 +284,7 @@ def _largest_tiles(rank, ranks):
         largest = select_mega_moe_config(8192, 8192)
         patch.setattr(mega, "select_mega_moe_config", lambda *arguments, **sizes: largest)
         moe, w1, w2 = _make(rank, ranks, "large", 32)
-        assert (moe._stage1.up.block_m, moe._stage2.down.block_m, moe.exchange.block) == (64, 64, 128)
+        assert (moe._stage1.up.tile_m, moe._stage2.down.tile_m, moe.exchange.block) == (64, 64, 128)
         x, weights, ids = _tokens(rank, 32)
         ids[:, 0] = 1  # more rows than a tile has
         assert _is_near(moe.forward(x, weights, ids), _expected(x, weights, ids, w1, w2, 0.0))

@@ -153,7 +153,7 @@ def test_workgroups_alone_on_a_compute_unit(quant, tokens, monkeypatch):
     x, w1, w2, weights, ids, s1, s2, values = draw(quant, tokens, 192, 1024, 1, 1)
     arguments = MOE.arguments(x, w1, w2, weights, ids, quant=quant, w1_scale=s1, w2_scale=s2)
     config, _ = plan_experts(target(), *arguments)
-    assert config.down.block_m > 32 and config.down.k_waves == (2 if target().matrix == "mfma" else 1)
+    assert config.down.tile_m > 32 and config.down.k_waves == (2 if target().matrix == "mfma" else 1)
     result, exact = run(*arguments)[0], definition(quant, x, values, weights, ids)
     assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
 
@@ -280,8 +280,8 @@ def test_loads_of_few_rows_come_before_what_is_done_with_the_tile_before():
 def test_pieces_of_a_tile_are_all_of_its_results(rows, k_waves, gated, out):
     """Each row tile and strip is finished once, and all waves that take turns have as many."""
     scaled_only("a8w4")
-    config = grouped_config("moe", target(), n=256, k=2048, dtype="bf16", quant="a8w4", out=out, block_m=rows,
-                            block_n=128, row_bytes=1024, k_waves=k_waves, gated=gated,
+    config = grouped_config("moe", target(), n=256, k=2048, dtype="bf16", quant="a8w4", out=out, tile_m=rows,
+                            tile_n=128, row_bytes=1024, k_waves=k_waves, gated=gated,
                             activation="silu" if gated else "none")
     results = [(mi, ni) for tiles, strips in config.pieces for mi in tiles for ni in strips]
     assert results == [(mi, ni) for mi in range(config.m_repeat) for ni in range(config.n_repeat)]

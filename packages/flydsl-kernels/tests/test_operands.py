@@ -15,7 +15,7 @@ from flydsl.kernels.parts.lane import lane_of
 from flydsl.kernels.parts.mainloop import Held, MainLoop, Ring, Staged
 from flydsl.kernels.parts.matrix import MatrixOp, matrix_op
 from flydsl.kernels.parts.memory import Buffer, pointer
-from flydsl.kernels.parts.operand import Rows, Shuffled
+from flydsl.kernels.parts.operand import Fragments, Rows, Shuffled
 from flydsl.kernels.parts.products import TileProducts
 from flydsl.kernels.parts.reduce import Lds
 from flydsl.kernels.parts.schedule import Tally
@@ -78,9 +78,7 @@ def grouped_kernel(c, a, b, rows, experts, tokens: fx.Int32, n: fx.Constexpr, co
         strips = Shuffled(b, lane, column=column, strip_words=config.k * 8, tile_strips=4, blocks=2, start=start,
                           strips=[wave_n * 2, wave_n * 2 + 1])
         sources: Any = [Held(lambda t, _: strips.fetch(t), strips.loads), Staged(left)]
-
-        def of_b(held, ni, call):
-            return held[0][ni][call * op.blocks : (call + 1) * op.blocks]
+        of_b = Fragments(lambda held, strip, block: held[0][strip][block], reads=0)
     else:
         right = Rows(b, b_tile, [stage + a_tile.words for stage in stages], lane, row=column, rows_total=fx.Int32(n),
                      row_bytes=config.k * 2, start=start)

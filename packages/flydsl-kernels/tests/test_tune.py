@@ -132,9 +132,9 @@ def test_columns_of_experts_fill_the_compute_units():
 
     def columns(quant, blocks, gated, n=2048):
         tile = tile_of(target(), quant, 64, gated, n, 4096, blocks)
-        return tile["k_waves"], tile["block_n"]
+        return tile["k_waves"], tile["tile_n"]
 
-    units, whole = target().compute_units, tile_of(target(), "none", 64, False, 2048, 4096)["block_n"]
+    units, whole = target().compute_units, tile_of(target(), "none", 64, False, 2048, 4096)["tile_n"]
     assert columns("none", units, False) == (1, whole)
     if target().matrix != "mfma":
         assert columns("none", 1, False) == (1, 128) and columns("fp8", 1, False) == columns("fp8", units, False)
@@ -152,7 +152,7 @@ def test_4_bit_columns_are_as_many_bytes_as_the_rows_that_are_read_for_them(quan
     def columns(blocks, gated, n=4096, block=32):
         tile = tile_of(target(), quant, block, gated, n, 4096, blocks)
         assert tile["k_waves"] == 4
-        return tile["block_n"]
+        return tile["tile_n"]
 
     units, many = target().compute_units, 64 if target().mx else 32
     assert columns(units, False) == many and columns(units, True) == many // 2
@@ -172,8 +172,8 @@ def test_mixtures_and_attention_take_what_was_found(tmp_path, monkeypatch):
     for tokens, taken in ((16, True), (4, False)):  # of 8 experts, each in two slots
         sort, up, down, _ = vars(experts_config("moe", target(), tokens, 2, 8, 256, 64, "bf16", "silu", None,
                                                 (False, False), False)).values()
-        assert (sort.block == up.block_m == down.block_m == 64) == taken
-        assert not taken or (down.block_n, up.k_waves) == (choice["down_block_n"], choice["up_k_waves"])
+        assert (sort.block == up.tile_m == down.tile_m == 64) == taken
+        assert not taken or (down.tile_n, up.k_waves) == (choice["down_tile_n"], choice["up_k_waves"])
     for rows, cap, taken in ((20, 0.0, True), (12, 0.0, False), (20, 3.0, False)):  # it was found without a cap
         arguments = list(operation.attention_fwd.sample(draw, rows, 64, more=41 - rows))
         arguments[16] = cap

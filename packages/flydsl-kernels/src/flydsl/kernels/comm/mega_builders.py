@@ -46,7 +46,7 @@ def mega_up(where: str, target: Target, *, model: int, inter: int, topk: int, li
     rows = min(tiles.sort_block_m, 64) if tiles.num_waves == 8 else tiles.sort_block_m
     return _product(where, target, topk, rows, sort_block=tiles.sort_block_m, n=inter, k=model, gated=True,
                     activation="silu", limit=limit, source="sorted", into="row", out="fp8", strips="pairs",
-                    x_scales="rows", block_n=tiles.tile_n // 2, waves=tiles.num_waves, k_waves=shares,
+                    x_scales="rows", tile_n=tiles.tile_n // 2, waves=tiles.num_waves, k_waves=shares,
                     row_bytes=SHARED_K if shares > 1 else tile_k, cache=cache)
 
 
@@ -58,12 +58,12 @@ def mega_down(where: str, target: Target, exchange: MegaExchange, inter: int, ti
             f"BM must be a multiple of 32 that divides the {exchange.block} rows of a block, got {tiles.BM}")
     require(where, tiles.BN in (128, 256), f"BN must be 128 or 256, got {tiles.BN}")
     return _product(where, target, exchange.topk, tiles.BM, n=exchange.model, k=inter, source="sorted", into="place",
-                    weighted=True, x_scales="words", out="fp8" if exchange.quantised else "", block_n=tiles.BN,
+                    weighted=True, x_scales="words", out="fp8" if exchange.quantised else "", tile_n=tiles.BN,
                     row_bytes=tile_k, sort_block=exchange.block, cache=STREAMED if tiles.use_nt else CACHED)
 
 
 def _product(where: str, target: Target, topk: int, block: int, **fields: Any) -> GroupedConfig:
-    return grouped_config(where, target, dtype="bf16", quant="a8w4", block_m=block, topk=topk, w_scales="words",
+    return grouped_config(where, target, dtype="bf16", quant="a8w4", tile_m=block, topk=topk, w_scales="words",
                           **fields)
 
 

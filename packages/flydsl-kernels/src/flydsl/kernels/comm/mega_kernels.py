@@ -55,7 +55,7 @@ class MegaStage1:
 
     def workgroups(self) -> int:
         """Of a launch: that which plans, those that send, and others for the tiles that there may be."""
-        tiles = self.exchange.capacity // self.up.block_m * self.up.columns
+        tiles = self.exchange.capacity // self.up.tile_m * self.up.columns
         return min(1 + self.exchange.producers + tiles, self.most)
 
 
@@ -276,9 +276,9 @@ def _await_rows(peers, payload, tensors, rank, row, expert, exchange):
 @flyc.kernel
 def gemm1_kernel(tensors, rows: fx.Int32, up: fx.Constexpr):
     """Multiply rows that are here with gate and up."""
-    row, column = div(fx.block_idx.x, up.columns) * up.block_m, mod(fx.block_idx.x, up.columns) * up.block_n
+    row, column = div(fx.block_idx.x, up.columns) * up.tile_m, mod(fx.block_idx.x, up.columns) * up.tile_n
     if row < _uniform(pointer(tensors["valid"], fx.Int32).load()):
-        expert = _uniform((pointer(tensors["experts"], fx.Int32) + div(row, up.block_m)).load())
+        expert = _uniform((pointer(tensors["experts"], fx.Int32) + div(row, up.tile_m)).load())
         compute_tile(tensors, rows, rows, row, expert, column, up)
 
 
@@ -300,8 +300,8 @@ def stage1_kernel(tensors, bases, rank: fx.Int32, routes: fx.Int32, signature: f
         given = dict(tensors, x=payload.at(rank, "rows", fx.Int32), x_scale=payload.at(rank, "scales", fx.Int8),
                      rows=payload.at(rank, "names", fx.Int32), w=tensors["w1"], w_scale=tensors["w1_scale"],
                      out=tensors["inner"], out_scale=tensors["inner_scale"])
-        for tile in range(fx.block_idx.x - senders, div(valid, up.block_m) * up.columns, fx.grid_dim.x - senders):
-            row, column = div(tile, up.columns) * up.block_m, mod(tile, up.columns) * up.block_n
+        for tile in range(fx.block_idx.x - senders, div(valid, up.tile_m) * up.columns, fx.grid_dim.x - senders):
+            row, column = div(tile, up.columns) * up.tile_m, mod(tile, up.columns) * up.tile_n
             expert = _uniform((pointer(tensors["experts"], fx.Int32) + div(row, exchange.block)).load())
             _await_rows(peers, payload, tensors, rank, row, expert, exchange)
             compute_tile(given, fx.Int32(exchange.origins), fx.Int32(exchange.capacity), row, expert, column, up,
@@ -324,13 +324,13 @@ def stage2_kernel(tensors, bases, rank: fx.Int32, signature: fx.Int32, limit: fx
     given = dict(tensors, x=tensors["inner"], x_scale=tensors["inner_scale"], w=tensors["w2"],
                  w_scale=tensors["w2_scale"], rows=payload.at(rank, "names", fx.Int32),
                  weights=payload.at(rank, "weights", fx.Float32), out=Origins(payload))
-    tiles = div(valid, down.block_m) * down.columns
+    tiles = div(valid, down.tile_m) * down.columns
     first, behind, step = fx.block_idx.x, tiles, fx.grid_dim.x
     if fx.const_expr(stage.contiguous):
         share = fx.ceildiv(tiles, fx.grid_dim.x)
         first, behind, step = fx.block_idx.x * share, fx.min((fx.block_idx.x + 1) * share, tiles), fx.Int32(1)
     for tile in range(first, behind, step):
-        row, column = div(tile, down.columns) * down.block_m, mod(tile, down.columns) * down.block_n
+        row, column = div(tile, down.columns) * down.tile_m, mod(tile, down.columns) * down.tile_n
         expert = _uniform((pointer(tensors["experts"], fx.Int32) + div(row, exchange.block)).load())
         compute_tile(given, fx.Int32(exchange.origins), fx.Int32(exchange.capacity), row, expert, column, down)
         fx.barrier()  # the next tile uses the same LDS
@@ -366,7 +366,7 @@ def build_gemm1(up: GroupedConfig) -> Any:
         up.target.require_traced()
         if rows > 0:
             gemm1_kernel(tensors, rows, up).launch(
-                grid=fx.ceildiv(rows, up.block_m) * up.columns, block=up.threads, stream=stream)
+                grid=fx.ceildiv(rows, up.tile_m) * up.columns, block=up.threads, stream=stream)
 
     return gemm1
 

@@ -47,8 +47,8 @@ def tiled(where: str, target: Target, n: int, k: int, tile: tuple[int, int, int]
     most = 256 * kind.bits_a // 8 if kind.scales == "micro" else 256  # two steps of the scaled instruction
     sizes = [b for b in (tile[2] * kind.bits_a // 8, 256, 128, 64) if b <= most and b % 64 == 0]
     row_bytes = next((b for b in sizes if k * kind.bits_a // 8 % b == 0 == used * kind.bits_a // 8 % b), 64)
-    config = grouped_config(where, target, n=n, k=k, quant=quant, out=out, block_m=tile[0],
-                            block_n=min(max(tile[1], 64), 128), row_bytes=row_bytes, **options)
+    config = grouped_config(where, target, n=n, k=k, quant=quant, out=out, tile_m=tile[0],
+                            tile_n=min(max(tile[1], 64), 128), row_bytes=row_bytes, **options)
     require(where, not config.ragged, f"K must be a multiple of {config.tile_k} for these tiles, got {k}")
     require(where, n % 16 == 0, f"the shuffled weight has whole strips of 16 rows, got {n}")
     return config
@@ -86,8 +86,8 @@ def launch_product(config: GroupedConfig, out: Any, operands: tuple[Any, ...], t
     """From a jit function: the product of `operands` in the order of launchers."""
     names = ("x", "w", "x_scale", "w_scale", "rows", "experts", "weights", "valid")
     tensors = dict(zip(names, operands, strict=True), out=out, **others)
-    sort_block = config.sort_block or config.block_m
-    launch_grouped(tensors, tokens, size_expert_ids * (sort_block // config.block_m), size_expert_ids * sort_block,
+    sort_block = config.sort_block or config.tile_m
+    launch_grouped(tensors, tokens, size_expert_ids * (sort_block // config.tile_m), size_expert_ids * sort_block,
                    config, stream)
 
 

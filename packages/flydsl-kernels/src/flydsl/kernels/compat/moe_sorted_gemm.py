@@ -64,7 +64,7 @@ def _half(where: str, target: Target, n: int, k: int, BM: int, TILE_N: int, TILE
     row_bytes = 256 if w_dtype != "bf16" else 128  # of waves that have the same k
     shared = next((s for s in (4, 2) if s <= k_wave and 2 * k % (row_bytes * s) == 0
                    and BM * max(2 * row_bytes * s, 1024 * (s - 1) // s) <= target.lds_bytes), 1)
-    config = grouped_config(where, target, n=n, k=k, dtype="bf16", block_m=BM, block_n=min(TILE_N, 128 // shared),
+    config = grouped_config(where, target, n=n, k=k, dtype="bf16", tile_m=BM, tile_n=min(TILE_N, 128 // shared),
                             row_bytes=row_bytes * shared, k_waves=shared, **given, **options)
     require(where, not config.ragged and n % 32 == 0,
             f"K must be a multiple of {config.tile_k} and columns of 32, got {k} and {n}")

@@ -40,17 +40,17 @@ def register_scales(scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any
 
 
 class SharedScales:
-    """Factors ``sa[block, row] * sb[column // 128, block]`` of a tile.
+    """:class:`~..parts.products.Factors` ``sa[block, row] * sb[column // 128, block]`` of a tile.
 
     Each thread loads and multiplies few of them, two tiles ahead, and writes them to LDS beside the tile of A. There
     ``[block][column block][row]`` are f32: consecutive rows, whose factors a lane reads at once.
     """
 
-    turns = 0
+    turns, reads = 0, 1
 
     def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any, lane: Lane,
                  memory: Lds) -> None:
-        self._config, self._m = config, m
+        self._config, self._m, self.width = config, m, config.apart
         self._per_tile = config.tile_k // SCALE_BLOCK
         (self._a, self._b), self._blocks = buffers(scale_a, scale_b, config, m), config.k // SCALE_BLOCK
         self._thread = lane.thread
@@ -96,8 +96,8 @@ class SharedScales:
         for i in range(0, len(values), 2):
             lds_write(self._stages[stage], self._thread + i // 2 * self._config.threads, values[i] * values[i + 1])
 
-    def read(self, stage: int, block: int, mi: int) -> list[Any]:
-        """Factors of this lane's rows of fragments `mi` to ``mi + apart - 1`` for each of `scale_strips`."""
+    def of(self, stage: int, block: int, row: int) -> list[Any]:
+        """Factors of this lane's rows of fragments `row` to ``row + width - 1`` for each of `scale_strips`."""
         config = self._config
-        at = self._row + config.a_tile.row_of(mi, 0) + block * config.scale_columns * config.tile_m
-        return [lds_read(self._stages[stage], at + across * config.tile_m, config.apart) for across in self._across]
+        at = self._row + config.a_tile.row_of(row, 0) + block * config.scale_columns * config.tile_m
+        return [lds_read(self._stages[stage], at + across * config.tile_m, self.width) for across in self._across]

@@ -11,15 +11,14 @@ from typing import Any, ClassVar, TypeVar
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.config import KernelConfig, require
+from ..host.config import require
 from ..host.dense import Extent, require_operands, rows_extent
 from ..host.dtypes import FLOATS, element_of
 from ..parts.epilogue import TilePlace
 from ..parts.grid import block_of
-from ..parts.index import align_up, cdiv, div, mod
+from ..parts.index import align_up, cdiv
 from ..parts.lane import Lane
-from ..parts.matrix import MatrixOp
-from ..parts.reduce import Lds
+from ..parts.product_config import ProductConfig
 from ..parts.tile import CHUNK_BYTES
 
 __all__ = ["FLOAT_NAMES", "LARGE_TILE", "GemmConfig", "eight_waves", "run"]
@@ -32,29 +31,19 @@ Config = TypeVar("Config", bound="GemmConfig")
 
 
 @dataclass(frozen=True, kw_only=True)
-class GemmConfig(KernelConfig):
-    """``C[M, N] = A[M, K] B[N, K]^T``; sizes in elements unless said. M is given at the launch.
+class GemmConfig(ProductConfig):
+    """``C[M, N] = A[M, K] B[N, K]^T``.
 
     Attributes:
-        n, k: columns of C and reduction length.
-        tile_m, tile_n, tile_k: tile of a workgroup.
+        tile_k: of a workgroup's tile.
         out_dtype: of C, one of ``OUT``.
-        m_waves, n_waves: arrangement of the waves.
-        stages: LDS buffers.
         split_k: workgroups that share a tile's reduction.
         group: block rows of a group in the launch order; 0: plain.
         scheduled: the order of the hot loop is derived and given to the compiler.
     """
 
-    n: int
-    k: int
-    tile_m: int
-    tile_n: int
     tile_k: int
     out_dtype: str
-    m_waves: int = 1
-    n_waves: int = 4
-    stages: int = 2
     split_k: int = 1
     group: int = 0
     scheduled: bool = True
@@ -62,11 +51,6 @@ class GemmConfig(KernelConfig):
     #: Names of types that C may have, and of fields as callers know them.
     OUT: ClassVar[tuple[str, ...]] = ("bf16", "f16")
     CALLED: ClassVar[dict[str, str]] = {}
-
-    @property
-    def op(self) -> MatrixOp:
-        """The matrix instruction."""
-        raise NotImplementedError
 
     @property
     def a_tile(self) -> Any:
@@ -79,18 +63,10 @@ class GemmConfig(KernelConfig):
         return "c", "a", "b", "scale_a", "scale_b"
 
     @property
-    def hints(self) -> dict[str, Any]:
-        """Attributes of the kernel for the compiler, which keeps gfx1250 to the usual registers unless it knows how
-        many waves a SIMD has."""
-        return {"rocdl.waves_per_eu": self.waves_of_simd} if self.target.tensor_moves else {}
-
-    @property
     def waves_of_simd(self) -> int:
-        """Waves of gfx1250 that share the registers of a SIMD: two, or one where sums take half of them, or where LDS
-        has room for no more."""
-        alone = self.m_repeat * self.n_repeat * self.op.acc_len > USUAL_REGISTERS
+        """Two, or one where sums take half of the registers, or where LDS has room for no more."""
         resident = self.target.lds_bytes // self.lds_bytes * self.waves
-        return max(cdiv(self.waves, SIMDS), 1 if alone or resident <= SIMDS else 2)
+        return max(cdiv(self.waves, SIMDS), 1 if self.sums > USUAL_REGISTERS or resident <= SIMDS else 2)
 
     @property
     def registers(self) -> int:
@@ -106,24 +82,6 @@ class GemmConfig(KernelConfig):
     def out(self) -> Any:
         """Element class of C."""
         return FLOATS[self.out_dtype]
-
-    @property
-    def waves(self) -> int:
-        return self.m_waves * self.n_waves
-
-    @property
-    def threads(self) -> int:
-        return self.waves * self.target.wave
-
-    @property
-    def m_repeat(self) -> int:
-        """16-row tiles of a wave."""
-        return self.tile_m // (16 * self.m_waves)
-
-    @property
-    def n_repeat(self) -> int:
-        """16-column tiles of a wave."""
-        return self.tile_n // (16 * self.n_waves)
 
     @property
     def k_tiles(self) -> int:
@@ -186,26 +144,7 @@ class GemmConfig(KernelConfig):
         """Where the rows of A end that belong to the tile from `row` on; what is stored past them reads as zero."""
         return m if self.a_tile.rows == self.tile_m else fx.min(m, row + self.tile_m)
 
-    # ---------------------------------------------------------------- LDS
-
-    def stage_bytes(self, stage: int) -> int:
-        """Of a stage of what goes through LDS."""
-        return 0
-
-    @property
-    def lds_bytes(self) -> int:
-        return sum(self.stage_bytes(stage) for stage in range(self.stages))
-
-    def stages_in(self, memory: Lds) -> list[Any]:
-        """An array for each stage: what is copied to one stage then cannot alias reads of another, and needs no
-        waits."""
-        return [memory.array(fx.Int32, self.stage_bytes(stage) // 4).ptr for stage in range(self.stages)]
-
     # ---------------------------------------------------------------- places of a lane
-
-    def wave_of(self, lane: Lane) -> tuple[Any, Any]:
-        """Number of a lane's wave among those along the rows, and along the columns."""
-        return (0, lane.wave) if self.m_waves == 1 else (div(lane.wave, self.n_waves), mod(lane.wave, self.n_waves))
 
     def wave_place(self, lane: Lane) -> tuple[Any, Any]:
         """First row and column of a wave in the tile."""

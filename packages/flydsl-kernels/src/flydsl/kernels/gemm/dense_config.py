@@ -12,8 +12,6 @@ import flydsl.expr as fx
 from ..host.config import require
 from ..host.dense import Extent
 from ..parts.cshuffle import ShufflePlan
-from ..parts.index import div, mod
-from ..parts.lane import Lane
 from ..parts.matrix import MatrixOp, matrix_op
 from ..parts.memory import WORDS
 from ..parts.tile import RowTile, StoredTile, TurnedTile, WideStoredTile
@@ -31,7 +29,6 @@ class DenseConfig(GemmConfig):
 
     Attributes:
         layout: a letter per operand, ``n`` row-major and ``t`` column-major.
-        k_waves: groups of waves that share a tile's k.
         bias: add ``bias[N]``.
         use_async: operands go to LDS without registers.
         stochastic: C is rounded to bf16 stochastically.
@@ -51,7 +48,6 @@ class DenseConfig(GemmConfig):
     tile_k: int = 64
     m_waves: int = 2
     n_waves: int = 2
-    k_waves: int = 1
     bias: bool = False
     use_async: bool = False
     stochastic: bool = False
@@ -89,10 +85,6 @@ class DenseConfig(GemmConfig):
         if self.split_k > 1 and not self.atomic:
             found["workspace"] = Extent(fx.Int64(m) * (self.n * self.split_k), fx.Float32)
         return found
-
-    @property
-    def waves(self) -> int:
-        return self.m_waves * self.n_waves * self.k_waves
 
     def _tile(self, rows: int, consecutive_k: bool, interleaved: bool = False) -> RowTile:
         bank_bytes, row_bytes = self.target.bank_bytes, self.tile_k * self.op.element_bytes
@@ -138,7 +130,7 @@ class DenseConfig(GemmConfig):
         chunks = self.a_tile.loads + self.b_tile.loads
         fragments = 2 * (min(self.m_repeat, 2) + self.n_repeat) * self.op.blocks
         turned = (self.layout[0] == "t") + (self.layout[1] == "n")
-        needed = self.m_repeat * self.n_repeat * self.op.acc_len + (2 * chunks + fragments + 4 * turned) * WORDS
+        needed = self.sums + (2 * chunks + fragments + 4 * turned) * WORDS
         return 2 if needed <= self.registers else 1
 
     @property
@@ -157,19 +149,7 @@ class DenseConfig(GemmConfig):
     def stage_bytes(self, stage: int) -> int:
         """LDS of a stage; the first also serves the sum over `k_waves` and the epilogue."""
         pipeline = self.a_tile.bytes + self.b_tile.bytes
-        if stage:
-            return pipeline
-        reduction = (self.k_waves - 1) * self.tile_m * self.tile_n * 4
-        return max(pipeline, reduction, self.shuffle.bytes if self.cshuffle else 0)
-
-    def wave_of(self, lane: Lane) -> tuple[Any, Any]:
-        # Waves that share k follow those of a whole tile.
-        column, rest = mod(lane.wave, self.n_waves), div(lane.wave, self.n_waves)
-        return mod(rest, self.m_waves), column
-
-    def k_wave_of(self, lane: Lane) -> Any:
-        """Number of a lane's wave among those that share a tile's k."""
-        return div(div(lane.wave, self.n_waves), self.m_waves)
+        return pipeline if stage else max(pipeline, self.sum_bytes, self.shuffle.bytes if self.cshuffle else 0)
 
 
 @functools.lru_cache
@@ -201,10 +181,9 @@ def dense_config(where: str, target: Target, **fields: Any) -> DenseConfig:
              f"{name} must be 0 or, of whole tiles, a multiple of 8 elements and at least {least}, got {length}")
     need(config.stages >= 2, f"stages must be 2 or more, got {config.stages}")
     need(not config.use_async or target.dma128, f"direct copies to LDS need gfx950, the target is {target.arch}")
-    sums = config.m_repeat * config.n_repeat * config.op.acc_len
-    need(not target.tensor_moves or sums <= config.registers * 5 // 8,
-         f"the sums of {config.tile_m} x {config.tile_n} on {config.m_waves} x {config.n_waves} waves are {sums} "
-         f"registers of a lane, {target.arch} has {config.registers}")
+    need(not target.tensor_moves or config.sums <= config.registers * 5 // 8,
+         f"the sums of {config.tile_m} x {config.tile_n} on {config.m_waves} x {config.n_waves} waves are "
+         f"{config.sums} registers of a lane, {target.arch} has {config.registers}")
     wide = config.n * config.out.width // 8 % 16 == 0
     refusal = None if wide else f"rows of C must be multiples of 16 bytes, N = {config.n}"
     refusal = refusal or ("stochastic rounding stores directly" if config.stochastic else config.shuffle.refuse())

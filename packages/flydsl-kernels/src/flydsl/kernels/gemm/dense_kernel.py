@@ -99,10 +99,10 @@ def dense_loop(tensors: dict[str, Any], m: Any, row: Any, column: Any, stages: l
                 config.a_stride)
     b = operand(tensors["b"], config.layout[1] == "t", b_tile, [stage + a_tile.words for stage in stages], lane, config,
                 fx.Int32(config.n), column, config.b_stride, config.b_shuffled)
-    first = config.k_wave_of(lane) * config.blocks if config.k_waves > 1 else 0
     products = TileProducts(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks,
                             a.reader(lane, wave_m * (config.m_repeat * 16), op.groups),
-                            b.reader(lane, wave_n * (config.n_repeat * 16), op.groups), first_block=first)
+                            b.reader(lane, wave_n * (config.n_repeat * 16), op.groups),
+                            first_block=config.wave_k(lane) * config.blocks)
     return MainLoop(config.k_tiles, config.stages, sources(a, b, config, products.parts), products, tally,
                     config.stages, orders(config), begin=fx.block_idx.z * config.k_tiles if config.split_k > 1 else 0)
 
@@ -111,7 +111,7 @@ def dense_loop(tensors: dict[str, Any], m: Any, row: Any, column: Any, stages: l
 def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C, or with split_k its share of the reduction into the workspace."""
     lane, stages = lane_of(config.target.wave), config.stages_in(Lds())
-    (wave_m, _), wave_k = config.wave_of(lane), config.k_wave_of(lane)
+    (wave_m, _), wave_k = config.wave_of(lane), config.wave_k(lane)
     row, column = config.corner(m)
     loop = dense_loop(tensors, m, row, column, stages, lane, config)
     acc = loop.run()

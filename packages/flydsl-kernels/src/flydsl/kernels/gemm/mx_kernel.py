@@ -22,10 +22,10 @@ from ..parts.index import align_up, cdiv
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, KTile, MainLoop, Staged
 from ..parts.memory import pointer
-from ..parts.operand import Advance, Rows, Shuffled
+from ..parts.operand import Advance, Fragments, Rows, Shuffled
 from ..parts.products import TileProducts, part_rows
 from ..parts.reduce import Lds
-from ..parts.scales import WORD_K, PairedScales
+from ..parts.scales import WORD_K, HeldScales, PairedScales
 from ..parts.schedule import Tally, hot_loop_schedule
 from ..parts.tile import LANE_GROUPS
 from .config import run
@@ -40,39 +40,34 @@ class _Weights:
     they take less of the memory pipeline, or after them if all strips are needed at once.
 
     Args:
-        halves: tiles that share scale words.
         between: whether the words go between the strips.
     """
 
-    def __init__(self, b: Shuffled, scales: tuple[PairedScales, PairedScales], strips: int, halves: int,
-                 between: bool) -> None:
-        self._b, self._scales, self._strips, self._halves, self._between = b, scales, strips, halves, between
-
-    def _fresh(self, t: KTile) -> bool:
-        return t.further % self._halves == 0
+    def __init__(self, b: Shuffled, scales: tuple[PairedScales, PairedScales], strips: int, between: bool) -> None:
+        self._b, self._scales, self._strips, self._between = b, scales, strips, between
 
     def loads(self, t: KTile) -> int:
         """Loads of a tile."""
-        return self._b.loads + (sum(side.loads for side in self._scales) if self._fresh(t) else 0)
+        return self._b.loads + sum(side.loads(t) for side in self._scales)
 
     def fetch(self, t: KTile, before: Any) -> tuple[Any, Any]:
         """Start loading (strips, words of A and B) of a tile; the words of the tile `before` hold for all 256 k."""
-        todo = [(side, i) for side in (0, 1) for i in range(self._scales[side].loads)] if self._fresh(t) else []
+        todo = [(side, i) for side in (0, 1) for i in range(self._scales[side].loads(t))]
         strips: list[Any] = []
         words: list[list[Any]] = [[], []]
         for ni in range(self._strips):
             strips.append(self._b.strip(t, ni))
             share = cdiv(len(todo), self._strips - ni) if self._between or ni == self._strips - 1 else 0
             for side, i in todo[:share]:
-                words[side].append(self._scales[side].fetch(i, t, self._halves))
+                words[side].append(self._scales[side].word(t, i))
             todo = todo[share:]
-        return strips, words if self._fresh(t) else before[1]
+        return strips, words if words[0] else before[1]
 
 
 @flyc.kernel
 def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C of one batch entry."""
-    op, tile, batch, lane = config.op, config.a_tile, fx.Int64(fx.block_idx.z), lane_of(WAVE, scalar=True)
+    tile, batch, lane = config.a_tile, fx.Int64(fx.block_idx.z), lane_of(WAVE, scalar=True)
     row, column = config.corner(m)
     wave_strip = lane.wave * config.n_repeat
     wave_column = column + wave_strip * 16
@@ -85,30 +80,24 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                  tile_strips=config.tile_n // 16, blocks=config.steps * config.b.step_bytes // 64,
                  strips=[wave_strip + ni for ni in fx.range_constexpr(config.n_repeat)],
                  start=batch * (config.n * config.b_row_bytes))
-    scale_a = PairedScales(tensors["scale_a"], batch * config.scale_entry(m), config.scale_columns, m, row,
-                           config.m_repeat, config.tile_m % 32 == 0, lane)
+    scale_a = PairedScales(tensors["scale_a"], batch * config.scale_entry(m), config.scale_columns, m, [row],
+                           config.m_repeat, config.tile_m % 32 == 0, lane, config.tile_k)
     b_columns = align_up(config.k // 32, 8)
-    scale_b = PairedScales(tensors["scale_b"], batch * (config.n * b_columns), b_columns, config.n, wave_column,
-                           config.n_repeat, config.n_repeat % 2 == 0, lane)
-    halves = WORD_K // config.tile_k  # tiles that share scale words
+    scale_b = PairedScales(tensors["scale_b"], batch * (config.n * b_columns), b_columns, config.n,
+                           [wave_column], config.n_repeat, config.n_repeat % 2 == 0, lane, config.tile_k)
     # The order in a part: by columns if these are many, since the last of B arrives late; else by rows, as the second
     # of A does.
     by_columns = config.n_repeat > part_rows(config.m_repeat)
-    weights = _Weights(b, (scale_a, scale_b), config.n_repeat, halves, by_columns)
+    weights = _Weights(b, (scale_a, scale_b), config.n_repeat, by_columns)
 
-    def of_b(held, ni, call):
-        return held[0][0][ni][call * op.b_blocks : (call + 1) * op.b_blocks]
-
-    def scales(t, held):
-        words = held[0][1]
-        which = [t.further % 2] if fx.const_expr(halves == 2) else [0, 1]  # of the halves of 256 k
-        return lambda call: (scale_a.of(words[0], which[call]), scale_b.of(words[1], which[call]))
-
-    products = TileProducts(op, tally, config.m_repeat, config.n_repeat, config.steps, a.reader(lane, 0, LANE_GROUPS),
-                            of_b, scales=scales, columns_first=by_columns)
+    scales = HeldScales((scale_a, scale_b), lambda held: held[0][1])
+    products = TileProducts(config.op, tally, config.m_repeat, config.n_repeat, config.steps,
+                            a.reader(lane, 0, LANE_GROUPS),
+                            Fragments(lambda held, strip, block: held[0][0][strip][block], reads=0), scales=scales.of,
+                            columns_first=by_columns)
     sources: list[Any] = [Held(weights.fetch, weights.loads), Staged(a, reach, config.together)]
     # Of what is loaded while its predecessor is in use there are two: a turn is as many tiles as it takes.
-    acc = MainLoop(config.k_tiles, config.stages, sources, products, tally, 2 * halves,
+    acc = MainLoop(config.k_tiles, config.stages, sources, products, tally, 2 * (WORD_K // config.tile_k),
                    (partial(hot_loop_schedule, early_writes=True), hot_loop_schedule), fx.barrier,
                    config.together).run()
     c = pointer(tensors["c"], config.out) + batch * config.entry(m, config.c_stride, config.c_batch)

@@ -20,7 +20,7 @@ from ..parts.epilogue import store_tile
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, MainLoop, Ring, Staged
 from ..parts.memory import WORDS
-from ..parts.operand import Advance, Rows, Shuffled
+from ..parts.operand import Advance, Fragments, Rows, Shuffled
 from ..parts.packed import int4_chunk
 from ..parts.products import BlockScaledProducts, TileProducts
 from ..parts.reduce import Lds
@@ -60,27 +60,21 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                        tile_strips=config.tile_n // 16, blocks=config.blocks, chunk_words=chunk_words,
                        strips=[config.strip(lane.wave, ni) for ni in fx.range_constexpr(config.n_repeat)])
     sources: list[Any] = [Held(lambda t, _: weights.fetch(t), weights.loads)]
-    fragments = a.reader(lane, 0, op.groups)
-
-    def of_b(held, ni, call, count=op.blocks):
-        chunks = held[0][ni][call * count : (call + 1) * count]
-        return [int4_chunk(chunk) for chunk in chunks] if config.int4 else chunks
-
     if fx.const_expr(config.use_async):
         sources.append(Ring(a.copy, a.loads, a.loads))
     else:
         sources.append(Staged(a))
+    convert = int4_chunk if config.int4 else lambda words: words
+    b = Fragments(lambda held, strip, block: convert(held[0][strip][block]), reads=0, converts=config.converts)
+    wave = op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks, a.reader(lane, 0, op.groups), b
     products: Any = None
     if fx.const_expr(config.block_scale):
         where = tensors["scale_a"], tensors["scale_b"], config, m, row, column, lane
         scales: Any = SharedScales(*where, memory) if config.shared_scales else register_scales(*where)
         sources.append(scales.source)
-        products = BlockScaledProducts(op, tally, config.m_repeat, config.n_repeat, config.blocks, fragments, of_b,
-                                       scales.read if config.shared_scales else scales.of, config.apart,
-                                       in_lds=config.shared_scales)
+        products = BlockScaledProducts(*wave, scales)
     else:
-        products = TileProducts(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks, fragments,
-                                of_b, converts=config.converts)
+        products = TileProducts(*wave)
     # Copies to LDS, and the loads of B, stay in flight over a barrier that orders LDS only.
     loop = MainLoop(config.k_tiles, config.stages, sources, products, tally, 2, _orders(config),
                     fx.lds_barrier)

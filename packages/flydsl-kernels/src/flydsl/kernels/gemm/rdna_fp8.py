@@ -19,7 +19,7 @@ from ..parts.lane import lane_of
 from ..parts.mainloop import Held, MainLoop
 from ..parts.matrix import MatrixOp, matrix_op
 from ..parts.memory import Buffer
-from ..parts.operand import Shuffled
+from ..parts.operand import Fragments, Shuffled
 from ..parts.products import TileProducts
 from ..parts.schedule import Tally
 from ..target import Target
@@ -69,11 +69,11 @@ def rdna_fp8_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                       for step in fx.range_constexpr(steps)] for mi in fx.range_constexpr(config.m_repeat)]
         return [rows_of_a, b.fetch(t)]
 
-    def pieces(operand, held, tile, step):
-        return [held[0][operand][tile][step]]
+    def fragments(operand):
+        return Fragments(lambda held, tile, step: held[0][operand][tile][step], reads=0)
 
-    products = TileProducts(config.op, tally, config.m_repeat, config.n_repeat, steps,
-                            partial(pieces, 0), partial(pieces, 1), size=config.m_repeat)
+    products = TileProducts(config.op, tally, config.m_repeat, config.n_repeat, steps, fragments(0), fragments(1),
+                            size=config.m_repeat)
     source = Held(fetch, steps * (config.m_repeat + config.n_repeat))
     acc = MainLoop(config.k_tiles, 1, [source], products, tally, 2).run()
     store_tile(tensors["c"], config.out, acc, gemm_epilogue(tensors, m, config.n, scaled=True),

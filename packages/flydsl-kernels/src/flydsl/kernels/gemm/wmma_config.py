@@ -74,7 +74,7 @@ class WmmaConfig(GemmConfig):
     @property
     def step_bytes(self) -> tuple[int, int]:
         """Bytes of these in a row of A, and of B."""
-        return self.op.block_bytes * self.op.blocks, self.op.block_bytes * (self.op.b_blocks or self.op.blocks)
+        return self.op.block_bytes * self.op.blocks, self.op.block_bytes * self.op.b_blocks
 
     @property
     def shuffled(self) -> bool:
@@ -178,8 +178,7 @@ class WmmaConfig(GemmConfig):
         a, b = (size // LANE_BYTES for size in self.step_bytes)
         fragments = 2 * (part_rows(self.m_repeat) * a + self.n_repeat * b)
         scales = (3 if self.scales == "block" else 2) * self.scale_words  # a byte is repeated first
-        sums = self.m_repeat * self.n_repeat * self.op.acc_len
-        return sums + fragments + scales + OTHER_REGISTERS <= self.registers
+        return self.sums + fragments + scales + OTHER_REGISTERS <= self.registers
 
 
 def _with_waves(config: WmmaConfig) -> WmmaConfig | None:

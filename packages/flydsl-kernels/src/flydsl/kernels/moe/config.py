@@ -8,7 +8,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..host.config import KernelConfig, require
+from ..host.config import require
 from ..host.dense import Extent
 from ..host.dtypes import FLOATS, element_of
 from ..parts.epilogue import GATED
@@ -16,6 +16,7 @@ from ..parts.index import align_up, cdiv, div, mod
 from ..parts.matrix import FORMATS as MICROFORMATS
 from ..parts.matrix import MICRO_GROUP, SCALE_BLOCK, MatrixOp, matrix_op, microscaled_op
 from ..parts.memory import WORDS
+from ..parts.product_config import ProductConfig
 from ..parts.scales import WORD_K
 from ..parts.tile import CHUNK_BYTES, RowTile
 from ..target import Target
@@ -90,17 +91,17 @@ SCALE_ORDERS = ("strips", "words", "rows", "row", "pairs")
 SOURCES = ("token", "slot", "slots", "sorted", "row")
 MICRO = ("fp4", "fp8")
 FEW = 2  # tiles of 16 rows, all of whose values a lane has in registers
+USUAL_SUMS, MANY_SUMS = 64, 256  # registers of sums, of those that instructions name directly
 
 
-@dataclass(frozen=True)
-class GroupedConfig(KernelConfig):
+@dataclass(frozen=True, kw_only=True)
+class GroupedConfig(ProductConfig):
     """``out[row] = f(x[row] w[expert of the row]^T)`` of sorted rows.
 
     Attributes:
-        n, k: columns of the result and length of the reduction.
         dtype: of the result, ``"f16"`` or ``"bf16"``; `out` may be ``"f32"``.
         quant: one of ``FORMATS``.
-        block_m: rows of a workgroup, those of a block of sorting; block_n: columns.
+        tile_m: those of a block of sorting, or of a part of one.
         row_bytes: bytes of a row of x in a tile of k.
         gated: w has 2 n rows, and the result is ``activation(gate) * up``.
         limit: of the activation, see `activation`.
@@ -123,7 +124,7 @@ class GroupedConfig(KernelConfig):
             ``shuffle_scale_for_int4``; of microscales on gfx1250 also ``"words"`` of ``shuffle_scale_32x4``.
         x_scales: microscales of x: ``"rows"``, or ``"words"`` of the sorted rows.
         lane_k: consecutive k of packed weights that a lane loads, where they are dequantised in registers.
-        sort_block: rows of a block of sorting; 0: `block_m`.
+        sort_block: rows of a block of sorting; 0: `tile_m`.
         skip_k, skip_n: k and columns at the end that are padding; whole tiles of them are left out.
         k_batch: workgroups that share the reduction, each adding its part.
         scale_one: microscales of x are 1, and not read.
@@ -131,18 +132,14 @@ class GroupedConfig(KernelConfig):
             sorted rows, or ``"rows"`` of those of the result.
         cache: bits of the loads of w (2: non-temporal).
         group: blocks of rows that a die walks down before the next columns; 0: as launched.
-        k_waves: groups of waves that share a tile's k.
-        waves: of a workgroup.
         experts: of which w has weights, if it is known.
     """
 
-    n: int
-    k: int
     dtype: str
+    tile_m: int = 64
+    tile_n: int = 128
     quant: str = "none"
     out: str = ""
-    block_m: int = 64
-    block_n: int = 128
     row_bytes: int = 128
     gated: bool = False
     activation: str = "none"
@@ -167,8 +164,6 @@ class GroupedConfig(KernelConfig):
     out_scales: str = "words"
     cache: int = 0
     group: int = 0
-    k_waves: int = 1
-    waves: int = WAVES
     experts: int = 0
 
     @property
@@ -185,7 +180,7 @@ class GroupedConfig(KernelConfig):
     def extents(self, tokens: Any, sorted_rows: Any) -> dict[str, Extent]:
         """What a launch takes of its operands. Only the kind is known of sorted rows, since the last block may end
         behind them, and of weights where the number of experts is not."""
-        kind, blocks = self.format.a or self.dtype, fx.ceildiv(sorted_rows, self.sort_block or self.block_m)
+        kind, blocks = self.format.a or self.dtype, fx.ceildiv(sorted_rows, self.sort_block or self.tile_m)
         slots = {"token": 1, "slot": self.topk, "slots": self.topk}
         x, w = (MICROFORMATS["fp4"].element if name == "fp4" else element_of(BYTES.get(name, name), self.target)
                 for name in (kind, self.format.b or kind))
@@ -217,24 +212,19 @@ class GroupedConfig(KernelConfig):
         return self.source != "row"
 
     @property
-    def threads(self) -> int:
-        return self.waves * self.wave
-
-    @property
-    def hints(self) -> dict[str, Any] | None:
-        """Of gfx1250, whose waves may have more than the usual registers: many sums need them, sums that are scaled
-        block by block, and operands that come straight to them. Beside narrow weights, which are loaded far ahead or
-        converted, many sums take all."""
-        sums = self.m_repeat * self.n_repeat * self.streams * (2 if self.format.scales == "blocks" else 1)
-        if not self.target.tensor_moves or (sums <= 8 and not self.direct):
-            return None
-        alone = sums >= 32 and self.format.bits_b < 16
-        return {"rocdl.waves_per_eu": 1 if alone else 2}
+    def waves_of_simd(self) -> int:
+        """Waves may have more than the usual registers: many sums need them, sums that are scaled block by block, and
+        operands that come straight to them. Beside narrow weights, which are loaded far ahead or converted, many sums
+        take all."""
+        sums = self.sums * (2 if self.format.scales == "blocks" else 1)
+        if sums <= USUAL_SUMS and not self.direct:
+            return 0
+        return 1 if sums >= MANY_SUMS and self.format.bits_b < 16 else 2
 
     @property
     def columns(self) -> int:
         """Workgroups along the columns."""
-        return cdiv(self.n - self.skip_n, self.block_n)
+        return cdiv(self.n - self.skip_n, self.tile_n)
 
     def grid(self, m: Any) -> tuple[Any, ...]:
         """Workgroups for m blocks of rows."""
@@ -272,24 +262,14 @@ class GroupedConfig(KernelConfig):
     @property
     def tile_rows(self) -> int:
         """Rows of a tile of x in LDS: what the threads load at once at least. Those past the block do not exist."""
-        return max(self.block_m, self.threads * CHUNK_BYTES // self.row_bytes)
+        return max(self.tile_m, self.threads * CHUNK_BYTES // self.row_bytes)
 
     @property
     def a_tile(self) -> RowTile:
         return RowTile(self.tile_rows, self.row_bytes, self.threads, 256 if self.target.mx else 128)
 
-    @property
-    def sum_words(self) -> int:
-        """i32 of the sums of all but the first of the `k_waves`, which lie in LDS where the tiles of x were."""
-        return (self.k_waves - 1) * self.block_m * self.block_n * self.streams
-
-    @property
-    def lds_bytes(self) -> int:
-        return 4 * max(0 if self.direct else 2 * self.a_tile.words, self.sum_words)
-
-    @property
-    def m_repeat(self) -> int:
-        return self.block_m // 16
+    def stage_bytes(self, stage: int) -> int:
+        return max(0 if self.direct else self.a_tile.bytes, 0 if stage else self.sum_bytes)
 
     @property
     def streams(self) -> int:
@@ -297,15 +277,14 @@ class GroupedConfig(KernelConfig):
         return 2 if self.gated else 1
 
     @property
-    def strips_of_row(self) -> int:
-        """Accumulators of a row tile."""
+    def n_tiles(self) -> int:
         return self.n_repeat * self.streams
 
     @property
     def joined(self) -> bool:
         """Whether neighbouring lanes join their columns before they store: where stores go over a link, in whole
         tiles."""
-        sizes = self.element.width, self.op.acc_len, self.n_repeat % 2, self.n % self.block_n
+        sizes = self.element.width, self.op.acc_len, self.n_repeat % 2, self.n % self.tile_n
         return self.into == "place" and not self.micro_out and sizes == (16, 4, 0, 0)
 
     @property
@@ -320,21 +299,6 @@ class GroupedConfig(KernelConfig):
             strips = 2 if self.micro_out or self.joined else 1
         return tuple((range(mi, mi + rows), range(ni, ni + strips)) for mi in range(0, self.m_repeat, rows)
                      for ni in range(0, self.n_repeat, strips))
-
-    @property
-    def n_repeat(self) -> int:
-        """16-column strips of a wave."""
-        return self.block_n // (16 * self.n_waves)
-
-    @property
-    def n_waves(self) -> int:
-        """Waves along the columns."""
-        return self.waves // self.k_waves
-
-    @property
-    def m_waves(self) -> int:
-        """Waves along the rows."""
-        return 1
 
     @property
     def blocks(self) -> int:
@@ -437,20 +401,21 @@ def is_wide(rows: int, columns: int) -> bool:
     return rows * columns * 2 >= 1 << 31
 
 
-def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:
-    """A checked configuration. ValueError says what is not supported."""
+def grouped_config(where: str, target: Target, *, waves: int = WAVES, k_waves: int = 1,
+                   **fields: Any) -> GroupedConfig:
+    """A checked configuration of so many `waves`. ValueError says what is not supported."""
     target.require(where, *ARCHS)
-    config = GroupedConfig(target=target, **fields)
+    require(where, k_waves in (1, 2, 4), f"1, 2 or 4 groups of waves share k, got {k_waves}")
+    config = GroupedConfig(target=target, n_waves=waves // k_waves, k_waves=k_waves, **fields)
     for name, known in (("dtype", ("f16", "bf16")), ("activation", ACTIVATIONS[config.gated :]), ("strips", STRIPS),
                         ("w_scales", SCALE_ORDERS), ("x_scales", SCALE_ORDERS), ("source", SOURCES)):
         value = getattr(config, name)
         require(where, value in known, f"{name} must be one of {', '.join(known)}, got {value!r}")
     require(where, config.limit is None or config.limit > 0, f"limit must be positive, got {config.limit}")
-    require(where, config.block_m % 16 == 0 and 16 <= config.block_m <= 256,
-            f"a block must have 16 to 256 rows, a multiple of 16, got {config.block_m}")
-    require(where, config.k_waves in (1, 2, 4), f"1, 2 or 4 groups of waves share k, got {config.k_waves}")
-    require(where, config.block_n % (16 * config.n_waves) == 0,
-            f"a tile must have a multiple of {16 * config.n_waves} columns, got {config.block_n}")
+    require(where, config.tile_m % 16 == 0 and 16 <= config.tile_m <= 256,
+            f"a block must have 16 to 256 rows, a multiple of 16, got {config.tile_m}")
+    require(where, config.tile_n % (16 * config.n_waves) == 0,
+            f"a tile must have a multiple of {16 * config.n_waves} columns, got {config.tile_n}")
     require(where, config.n > 0 and config.n % 8 == 0, f"columns must be a multiple of 8, got {config.n}")
     blocked = config.format.scales == "blocks" and config.gated
     require(where, not blocked or config.n % 16 == 0,
@@ -466,13 +431,13 @@ def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:
         if config.format.scales == "blocks":
             unit = max(unit, SCALE_BLOCK * config.k_waves)
         larger = replace(config, row_bytes=fields.get("row_bytes", 128) * grown)
-        few = config.block_m < config.tile_rows and (config.ragged or not larger.ragged)
+        few = config.tile_m < config.tile_rows and (config.ragged or not larger.ragged)
         words = "words" in (config.w_scales, config.x_scales)
         few = few and not (words and larger.share_k > WORD_K) and (config.k - config.skip_k) % larger.tile_k == 0
         if few or not _dealt(config) or config.row_bytes % unit:
             config = larger
     require(where, _dealt(config),
-            f"a tile of {config.block_m} rows cannot be dealt to {config.threads} threads")
+            f"a tile of {config.tile_m} rows cannot be dealt to {config.threads} threads")
     _check_orders(where, config)
     return config.fitting(where)
 
@@ -501,6 +466,6 @@ def _check_orders(where: str, config: GroupedConfig) -> None:
             f"microscaled results are made of bf16, got {config.dtype}")
     require(where, not config.micro_out or config.n_repeat % 2 == 0,
             f"a wave needs whole groups of 32 columns, and has {config.n_repeat * 16}")
-    sort_block = config.sort_block or config.block_m
-    require(where, sort_block % config.block_m == 0,
-            f"blocks of sorting must be multiples of the tile's rows, got {sort_block} and {config.block_m}")
+    sort_block = config.sort_block or config.tile_m
+    require(where, sort_block % config.tile_m == 0,
+            f"blocks of sorting must be multiples of the tile's rows, got {sort_block} and {config.tile_m}")

@@ -52,7 +52,7 @@ def experts_config(where: str, target: Target, tokens: int, topk: int, experts: 
     are those of :func:`expert_tiles` by default. ValueError says what is not supported."""
     tiles = tiles or expert_tiles(target, quant, tokens * topk, experts, model, inter)
     block, up_tile, down_tile = tiles
-    common: dict[str, Any] = dict(dtype=dtype, block_m=block, topk=topk, quant=quant)
+    common: dict[str, Any] = dict(dtype=dtype, tile_m=block, topk=topk, quant=quant)
     between: dict[str, Any] = dict(source="slot")
     made: dict[str, Any] = dict(into="slot")
     if is_fused(target, quant):

@@ -142,7 +142,7 @@ class TileColumns:
     """
 
     def __init__(self, tensors: dict[str, Any], expert: Any, column: Any, lane: Lane, config: GroupedConfig) -> None:
-        self.starts = columns_of(column, lane.wave, config)
+        self.starts = columns_of(column, lane, config)
         self.columns = [at + lane.group * config.op.acc_len for at in self.starts]
 
         def beside(name: str) -> list[list[Any]]:
@@ -229,7 +229,7 @@ def _values(acc: list[Any], mi: int, strips: range, config: GroupedConfig, weigh
     """The vectors of strips of a row tile that are stored."""
     out, streams = [], config.streams
     for ni in strips:
-        first = mi * config.strips_of_row + ni * streams
+        first = mi * config.n_tiles + ni * streams
         values = [value.to(fx.Float32) for value in acc[first : first + streams]]
         if factors is not None:
             values = [v * (f * of_row) for v, f in zip(values, factors[ni], strict=True)]

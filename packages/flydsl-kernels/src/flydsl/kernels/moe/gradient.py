@@ -73,9 +73,9 @@ def plan_gradient(target: Target, dy: Any, x: Any, w1: Any, w2: Any, weights: An
         rows, _, numbers, valid = MOE_SORT.run(ids, weights, experts, block, expert_mask, stream=stream)
 
         def product(data: Any, weight: Any, n: int, source: str, out: str, bias: Any = None) -> Any:
-            config = grouped_config(where, target, n=n, k=data.shape[1], dtype=dtype, out=out, block_m=block,
+            config = grouped_config(where, target, n=n, k=data.shape[1], dtype=dtype, out=out, tile_m=block,
                                     topk=topk,
-                                    block_n=tile_columns(target, block, False), source=source, into="slot",
+                                    tile_n=tile_columns(target, block, False), source=source, into="slot",
                                     bias=bias is not None)
             made = allocate(target, x, (tokens * topk, n), out)
             tensors = dict(x=data, w=ordered(weight, config), bias=of_rows(bias, config, False), out=made, rows=rows,

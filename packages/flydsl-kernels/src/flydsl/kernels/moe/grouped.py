@@ -30,21 +30,11 @@ from .config import FEW, GroupedConfig
 from .finish import TileColumns, finish
 from .rows import TileRows
 from .scales import block_scales, microscales
-from .sources import DirectRows, Weights, wave_k
+from .sources import DirectRows, Weights
 
 __all__ = ["compute_tile", "grouped_kernel", "launch_grouped"]
 
-STAGES = 2  # of x in LDS
 SUMS_DELAY = 1  # matrix instructions of a tile before sums of blocks are added
-
-
-def lds_of(config: GroupedConfig, memory: Lds) -> list[Any]:
-    """The stages of x in LDS. The sums of waves that share k come to the first one after the loop."""
-    words = config.a_tile.words
-    if config.k_waves == 1:
-        return [memory.array(fx.Int32, words).ptr for _ in range(0 if config.direct else STAGES)]
-    first = memory.array(fx.Int32, config.lds_bytes // 4).ptr
-    return [first, first + words]
 
 
 def staged_rows(rows: TileRows, stages: list[Any]) -> Rows:
@@ -63,31 +53,29 @@ def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> 
     x = None if config.direct else staged_rows(rows, stages)
     w = Weights(tensors, expert, column, lane, config)
     sources: list[Any] = [w.source]
-    n_tiles, kind, first = config.n_repeat * config.streams, config.format.scales, 0
+    kind, first = config.format.scales, 0
     order: Any = hot_loop_schedule
     if kind == "micro":
-        held, scales = microscales(rows, expert, column)
-        sources.append(held)
+        held = microscales(rows, expert, column, len(sources))
+        sources.append(held.source)
+        scales = held.of
     elif kind == "blocks":
         blocks = block_scales(rows, expert, column)
         sources.append(blocks.source)
         order = partial(order, beside=op.blocks, delay=SUMS_DELAY)
     if x is None:
         direct = DirectRows(rows, len(sources))
-        fragments: Any = direct.of_a
+        fragments = direct.fragments
         sources.append(direct.source)
     else:
         fragments = x.reader(lane, 0, op.groups)
         sources.append(Staged(x))
-        first = wave_k(lane.wave, config) * config.blocks
-    if kind == "blocks":
-        products: Any = BlockScaledProducts(op, tally, config.m_repeat, n_tiles, config.blocks, fragments, w.of_b,
-                                            blocks.of, first_block=first)
-    else:
-        products = TileProducts(op, tally, config.m_repeat, n_tiles, config.blocks // op.blocks, fragments, w.of_b,
-                                scales=scales, converts=w.converts, first_block=first)
+        first = config.wave_k(lane) * config.blocks
+    wave = op, tally, config.m_repeat, config.n_tiles, config.blocks // op.blocks, fragments, w.fragments
+    products: Any = (BlockScaledProducts(*wave, blocks, first) if kind == "blocks" else
+                     TileProducts(*wave, scales=scales, first_block=first))
     begin = fx.block_idx.y * config.k_tiles if config.k_batch > 1 else 0
-    return MainLoop(config.k_tiles, STAGES, sources, products, tally, max(STAGES, config.scale_tiles),
+    return MainLoop(config.k_tiles, config.stages, sources, products, tally, max(config.stages, config.scale_tiles),
                     (partial(order, early_writes=True), order), begin=begin, loads_first=x is None)
 
 
@@ -95,7 +83,7 @@ def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> 
 def compute_tile(tensors, tokens, sorted_rows, row, expert, column, config, memory=None):
     """The tile of an expert's product from row `row` and column `column`. `memory` is the kernel's LDS, where other
     parts of the kernel have some."""
-    lane, stages = lane_of(config.wave, scalar=True), lds_of(config, Lds() if memory is None else memory)
+    lane, stages = lane_of(config.wave, scalar=True), config.stages_in(Lds() if memory is None else memory)
     rows = TileRows(tensors, tokens, sorted_rows, row, lane, config)
     columns: Any = None
     if fx.const_expr(config.m_repeat <= FEW):  # asked for before the products
@@ -105,7 +93,7 @@ def compute_tile(tensors, tokens, sorted_rows, row, expert, column, config, memo
         acc = loop.run()
         acc = acc[0] if fx.const_expr(config.format.scales == "blocks") else acc
         columns = columns or TileColumns(tensors, expert, column, lane, config)
-        share = wave_k(lane.wave, config)
+        share = config.wave_k(lane)
         if fx.const_expr(config.k_waves > 1):
             acc = add_wave_slices(acc, stages[0], config, share, lane, len(acc) // len(config.pieces))
         finish(rows, columns, acc, share)
@@ -114,7 +102,7 @@ def compute_tile(tensors, tokens, sorted_rows, row, expert, column, config, memo
 def _remapped(rows: Any, config: GroupedConfig) -> tuple[Any, Any]:
     """(block of rows, of columns) of this workgroup such that dies have neighbours; past the rows where there is no
     such tile."""
-    linear, blocks = fx.block_idx.x, fx.ceildiv(rows, config.block_m)
+    linear, blocks = fx.block_idx.x, fx.ceildiv(rows, config.tile_m)
     block, column = block_of(linear, 0, blocks, config.columns, config.group)
     exists = linear < blocks * config.columns
     return exists.select(block, blocks), exists.select(column, 0)
@@ -122,9 +110,9 @@ def _remapped(rows: Any, config: GroupedConfig) -> tuple[Any, Any]:
 
 @flyc.kernel
 def grouped_kernel(tensors, tokens: fx.Int32, sorted_rows: fx.Int32, config: fx.Constexpr):
-    """A workgroup computes `block_m` rows of one expert and `block_n` columns."""
+    """A workgroup computes `tile_m` rows of one expert and `tile_n` columns."""
     block, column = div(fx.block_idx.x, config.columns), mod(fx.block_idx.x, config.columns)
-    sort_block = config.sort_block or config.block_m
+    sort_block = config.sort_block or config.tile_m
     if fx.const_expr(config.routed):
         if fx.const_expr(config.target.matrix == "mfma"):  # on gfx1250 it costs waves, more than it saves
             addresses_here(tensors.values())
@@ -133,7 +121,7 @@ def grouped_kernel(tensors, tokens: fx.Int32, sorted_rows: fx.Int32, config: fx.
         valid = tokens
     if fx.const_expr(config.group > 0):  # dies are dealt the blocks that exist
         block, column = _remapped(valid, config)
-    row, column = block * config.block_m, column * config.block_n
+    row, column = block * config.tile_m, column * config.tile_n
     if fx.const_expr(config.routed):
         last = fx.ceildiv(sorted_rows, sort_block) - 1
         number = pointer(tensors["experts"], fx.Int32) + fx.min(div(row, sort_block), last)

@@ -64,7 +64,7 @@ def _plan(target: Target, x: Any, w_gate_up: Any, w_down: Any, activation: str, 
         return None
     operands = as_rows(x, where), ordered(w_gate_up, up, interleaved), ordered(w_down, down)
     inner = allocate(target, x, (m, inter), dtype)
-    return Plan(lambda: _launcher(up, down), lambda out: (*operands, inner, out, m, cdiv(m, up.block_m)))
+    return Plan(lambda: _launcher(up, down), lambda out: (*operands, inner, out, m, cdiv(m, up.tile_m)))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

@@ -58,11 +58,11 @@ class TileRows:
 
     def source(self, inside: Any) -> Any:
         """The row of x of row `inside` of a tile, which may have more rows than the block."""
-        if self.config.tile_rows == self.config.block_m:
+        if self.config.tile_rows == self.config.tile_m:
             return self.at(self.first + inside).source
         # Behind the last block there may be no names.
-        found = self.at(self.first + fx.min(inside, self.config.block_m - 1)).source
-        return (inside < self.config.block_m).select(found, PAST)
+        found = self.at(self.first + fx.min(inside, self.config.tile_m - 1)).source
+        return (inside < self.config.tile_m).select(found, PAST)
 
     def at(self, place: Any) -> SortedRow:
         """The row at a place."""

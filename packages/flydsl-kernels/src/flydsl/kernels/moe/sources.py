@@ -13,29 +13,24 @@ from ..parts.index import align_up, div, mod
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile
 from ..parts.memory import WORDS, Buffer
-from ..parts.operand import Shuffled
+from ..parts.operand import Fragments, Shuffled
 from ..parts.packed import int4_chunk
 from .config import GroupedConfig
 from .rows import TileRows
 
-__all__ = ["DirectRows", "Weights", "columns_of", "strips_of", "wave_k"]
+__all__ = ["DirectRows", "Weights", "columns_of", "strips_of"]
 
 
-def wave_k(wave: Any, config: GroupedConfig) -> Any:
-    """Which share of a tile's k a wave has."""
-    return 0 if config.k_waves == 1 else div(wave, config.n_waves)
-
-
-def columns_of(column: Any, wave: Any, config: GroupedConfig) -> list[Any]:
+def columns_of(column: Any, lane: Lane, config: GroupedConfig) -> list[Any]:
     """First columns of the 16-column strips of a wave."""
-    wave = wave if config.k_waves == 1 else mod(wave, config.n_waves)
+    _, wave = config.wave_of(lane)
     first, step = (wave * config.n_repeat, 1) if config.adjoining else (wave, config.n_waves)
     return [column + (first + ni * step) * 16 for ni in range(config.n_repeat)]
 
 
-def strips_of(column: Any, wave: Any, config: GroupedConfig) -> list[Any]:
+def strips_of(column: Any, lane: Lane, config: GroupedConfig) -> list[Any]:
     """Numbers of the 16-row strips of the expert's weight that a wave has: ``ni * streams + stream``."""
-    up, strips = align_up(config.n, 16) // 16, [div(at, 16) for at in columns_of(column, wave, config)]
+    up, strips = align_up(config.n, 16) // 16, [div(at, 16) for at in columns_of(column, lane, config)]
     if config.strips == "halves":
         return [strip + up * s for strip in strips for s in range(config.streams)]
     return [strip * config.streams + s for strip in strips for s in range(config.streams)]
@@ -55,7 +50,7 @@ class DirectRows:
         self._starts = [(source < rows.of_x).select(source * words, FAR // 4) for source in rows.sources]
         groups = config.op.groups
         # Of the chunks for one load of packed weights, a lane has neighbours.
-        self._chunk = mod(lane.group, groups) * config.spread + wave_k(lane.wave, config) * (config.blocks * groups)
+        self._chunk = mod(lane.group, groups) * config.spread + config.wave_k(lane) * (config.blocks * groups)
         self._places = [i % config.spread + i // config.spread * config.spread * groups for i in range(config.blocks)]
         self.source = Held(lambda t, _: self._fetch(t), len(self._starts) * config.blocks)
 
@@ -70,10 +65,10 @@ class DirectRows:
         return [[self._buffer.load((at < config.a_row_words).select(start + at, FAR // 4), WORDS) for at in inside]
                 for start in self._starts]
 
-    def of_a(self, held: list[Any], tile: int, call: int, count: int = 0) -> list[Any]:
-        """The chunks of a call of the instruction (or of `count` chunks) of a row tile."""
-        count = count or self._config.op.blocks
-        return held[self._number][tile][call * count : (call + 1) * count]
+    @property
+    def fragments(self) -> Fragments:
+        """Of what is held."""
+        return Fragments(lambda held, tile, block: held[self._number][tile][block], reads=0)
 
 
 class Weights:
@@ -81,8 +76,8 @@ class Weights:
 
     def __init__(self, tensors: dict[str, Any], expert: Any, column: Any, lane: Lane, config: GroupedConfig) -> None:
         self._config, self._count = config, config.b_blocks // config.k_waves  # of the wave
-        share = wave_k(lane.wave, config)
-        strips = strips_of(column, lane.wave, config)
+        share = config.wave_k(lane)
+        strips = strips_of(column, lane, config)
         common: dict[str, Any] = dict(column=0, tile_strips=config.rows_b // 16, strips=strips, lanes=config.wave)
         self._data = Shuffled(tensors["w"], lane, strip_words=config.strip_words, blocks=config.b_blocks,
                               chunk_words=config.load_words, cache=config.cache, share=share, shares=config.k_waves,
@@ -129,19 +124,19 @@ class Weights:
                  zip(strip, further, strict=True)] for place, strip in zip(self._places, words, strict=True)]
 
     @property
-    def converts(self) -> int:
+    def fragments(self) -> Fragments:
+        """Of the first of what is held."""
+        return Fragments(lambda held, strip, block: self._chunk(held[0][strip], block), 0, self._converts)
+
+    @property
+    def _converts(self) -> int:
         """Vector instructions for the chunks of a call, about; 0 where they are as they were loaded."""
-        config, chunks = self._config, self._config.op.b_blocks or self._config.op.blocks
+        config, chunks = self._config, self._config.op.b_blocks
         if config.format.b is None or config.format.scales == "micro" or config.target.matrix != "mfma":
             return 0
         if not self._grouped:
             return 5 * chunks
         return conversion_cost(config.format.b, config.target) * chunks
-
-    def of_b(self, held: list[Any], strip: int, call: int, count: int = 0) -> list[Any]:
-        """The chunks of a call of the instruction (or of `count` chunks)."""
-        count = count or self._config.op.b_blocks or self._config.op.blocks
-        return [self._chunk(held[0][strip], call * count + i) for i in range(count)]
 
     def _chunk(self, loads: list[Any], block: int) -> Any:
         config = self._config

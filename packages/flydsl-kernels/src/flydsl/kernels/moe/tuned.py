@@ -120,8 +120,8 @@ def filling_tile(target: Target, quant: str, tile: dict[str, Any], block: int, g
         return tile  # fewer products for each scale cost more than idle units
     along_k = target.matrix != "mfma" or kind.scales in ("blocks", "micro")
     least = 16 * WAVES * (2 if along_k else 1)
-    while load(target, blocks, n, tile["block_n"]) < 2 and tile["block_n"] > least:
-        tile = {**tile, "block_n": tile["block_n"] // 2}
+    while load(target, blocks, n, tile["tile_n"]) < 2 and tile["tile_n"] > least:
+        tile = {**tile, "tile_n": tile["tile_n"] // 2}
     if not gated and not along_k and kind.scales != "groups":
         for columns in (least // 2, least):
             shared = shared_tile(target, quant, block, columns, k, 2)
@@ -137,7 +137,7 @@ def whole_tile(target: Target, quant: str, block: int, columns: int, k: int) -> 
         row_bytes = 256  # as many products between two barriers as of 16-bit rows, whose instruction has a quarter of k
     if quant == "mxfp4":  # whole tiles: behind a row are the scales of another, and 0 times a NaN is none
         row_bytes = 128 if k % WORD_K == 0 else 64
-    return dict(k_waves=1, block_n=columns, row_bytes=row_bytes)
+    return dict(k_waves=1, tile_n=columns, row_bytes=row_bytes)
 
 
 def shared_tile(target: Target, quant: str, block: int, columns: int, k: int, waves: int) -> dict[str, Any] | None:
@@ -153,7 +153,7 @@ def shared_tile(target: Target, quant: str, block: int, columns: int, k: int, wa
     # Through LDS they come in two stages.
     most = target.lds_bytes // (2 * block * waves) if block > 16 * FEW else max(shares)
     fitting = [share for share in shares if share <= most and k * kind.bits_a // 8 % (waves * share) == 0]
-    return dict(k_waves=waves, block_n=columns, row_bytes=waves * fitting[0]) if fitting else None
+    return dict(k_waves=waves, tile_n=columns, row_bytes=waves * fitting[0]) if fitting else None
 
 
 def tile_row_bytes(target: Target, block: int) -> int:

@@ -26,7 +26,8 @@ from .memory import WORDS
 from .runs import run_of
 from .tile import CHUNK_BYTES
 
-__all__ = ["FORMATS", "MICRO_GROUP", "MICRO_K", "SCALE_BLOCK", "MatrixOp", "Microformat", "matrix_op", "microscaled_op"]
+__all__ = ["FORMATS", "MICRO_GROUP", "MICRO_K", "SCALE_BLOCK", "UNIT_SCALES", "MatrixOp", "Microformat", "matrix_op",
+           "microscaled_op"]
 
 
 HALVES = {"f16": fx.Float16, "bf16": fx.BFloat16}
@@ -43,10 +44,9 @@ class MatrixOp:
         acc_len: accumulator values of a lane.
         integer: the accumulator is i32 rather than f32.
         instructions: of one call, each of which takes a part of every chunk.
-        blocks: blocks of k of one call.
+        blocks, b_blocks: blocks of k of one call, of A and of B.
         kind: makes the type of the instruction's atom; of a scaled one, ``kind(opsel_a=..., opsel_b=...)`` says which
             part of its words of scales it takes.
-        b_blocks: of B, where that is of another type.
         interleaved: the order of B's rows (:class:`.tile.RowTile`).
         scales: of A and B where products have none.
     """
@@ -58,8 +58,8 @@ class MatrixOp:
     integer: bool
     instructions: int
     blocks: int
+    b_blocks: int
     kind: Callable[..., Any]
-    b_blocks: int = 0
     interleaved: bool = False
     scales: Any = None
 
@@ -168,8 +168,8 @@ def microscaled_op(target: Target, a_dtype: str, b_dtype: str) -> MatrixOp:
     groups, acc_len = (4, 4) if mfma else (2, 8)
     instruction: Callable[..., Any] = fx.rocdl.cdna4.MFMA_Scale if mfma else fx.rocdl.WMMAScale
     a_blocks, b_blocks = (kind.step_bytes // (CHUNK_BYTES * groups) for kind in (a, b))
-    return MatrixOp(f"{a_dtype} {b_dtype}", 1, groups, acc_len, False, 1, a_blocks,
-                    partial(instruction, 16, 16, MICRO_K, b.element, a.element), b_blocks)
+    return MatrixOp(f"{a_dtype} {b_dtype}", 1, groups, acc_len, False, 1, a_blocks, b_blocks,
+                    partial(instruction, 16, 16, MICRO_K, b.element, a.element))
 
 
 def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:
@@ -200,5 +200,5 @@ def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:
     groups = 4 if mfma else 1 if target.repeats_operands else 2
     pieces, blocks = max(CHUNK_BYTES * groups // (k * size), 1), max(k * size // (CHUNK_BYTES * groups), 1)
     instruction = fx.rocdl.MFMA if mfma else fx.rocdl.WMMA
-    return MatrixOp(dtype, size, groups, 4 if mfma else 8, dtype == "i8", pieces, blocks,
+    return MatrixOp(dtype, size, groups, 4 if mfma else 8, dtype == "i8", pieces, blocks, blocks,
                     partial(instruction, 16, 16, k, element), interleaved=groups == 1)

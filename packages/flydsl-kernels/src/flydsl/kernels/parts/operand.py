@@ -32,13 +32,21 @@ FAR_WORDS = 1 << 29  # beyond any matrix whose rows are gathered
 
 @dataclass(frozen=True)
 class Fragments:
-    """``read(stage, tile, block)``: this lane's chunk of a block of k in 16 rows, by `reads` reads of LDS."""
+    """``read(where, tile, block)``: this lane's chunk of a block of k in 16 rows.
+
+    Attributes:
+        read: from a stage of LDS, or of what the main loop holds of its sources.
+        reads: of LDS for a chunk; 0: it is held.
+        converts: vector instructions in which what is held becomes the chunks that a call of the matrix instruction
+            takes of 16 rows. They are issued beside the products of the call before; 0: where they are needed.
+    """
 
     read: Callable[[Any, int, Any], Any]
     reads: int = 1
+    converts: int = 0
 
-    def __call__(self, stage: Any, tile: int, block: Any) -> Any:
-        return self.read(stage, tile, block)
+    def __call__(self, where: Any, tile: int, block: Any) -> Any:
+        return self.read(where, tile, block)
 
 
 class Advance(Enum):

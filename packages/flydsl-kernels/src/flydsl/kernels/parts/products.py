@@ -1,10 +1,10 @@
-"""The products of a wave in one tile: fragments of A and B from LDS, by parts, or from registers. With f32 scales of
-128 k they are scaled behind the matrix instruction."""
+"""The products of a wave in one tile: fragments of A and B, by parts. With f32 scales of 128 k they are scaled behind
+the matrix instruction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import flydsl.expr as fx
 
@@ -13,11 +13,9 @@ from .matrix import SCALE_BLOCK, MatrixOp
 from .operand import Fragments
 from .schedule import Tally, hot_loop_schedule
 
-__all__ = ["BlockScaledProducts", "TileProducts", "part_rows"]
+__all__ = ["BlockScaledProducts", "Factors", "TileProducts", "part_rows"]
 
 OPEN_SUMS = 3  # complete partial sums that wait to be added, which a tile leaves to the next
-
-Source = Fragments | Callable[..., list[Any]]
 
 
 def part_rows(m_repeat: int) -> int:
@@ -33,27 +31,27 @@ class TileProducts:
     Args:
         op: the instruction.
         m_tiles, n_tiles: 16 x 16 tiles of the wave; `calls` of the instruction along k of a tile.
-        a, b: fragments from LDS, or ``b(held, ni, call)``: the chunks of a tile and call of what is held.
+        a, b: fragments, from LDS or from registers.
         size: rows of a part; None: the usual.
         scales: ``scales(t, held)`` gives ``of(call)``: for each row of tiles, and for each column, a scale of the
             instruction; None: it takes none.
         columns_first: order of the products of a part.
-        first_block: number of A's and B's first block of k in the tile.
-        converts: vector instructions in which what is held of B becomes the chunks of a call, for a column of tiles.
-            They are issued beside the matrix instructions of the call before; 0: where they are needed.
+        first_block: in the tile, of what comes from LDS.
         stepped: each call has an order of its own; that of a tile could read so far ahead that registers do not
             suffice.
     """
 
-    def __init__(self, op: MatrixOp, tally: Tally, m_tiles: int, n_tiles: int, calls: int, a: Source, b: Source, *,
-                 size: int | None = None, scales: Callable[[KTile, list[Any]], Any] | None = None,
-                 columns_first: bool = False, first_block: Any = 0, converts: int = 0, stepped: bool = False) -> None:
+    spans = 1  # calls of the instruction whose sums a part has
+
+    def __init__(self, op: MatrixOp, tally: Tally, m_tiles: int, n_tiles: int, calls: int, a: Fragments, b: Fragments,
+                 *, size: int | None = None, scales: Callable[[KTile, list[Any]], Any] | None = None,
+                 columns_first: bool = False, first_block: Any = 0, stepped: bool = False) -> None:
         self.op, self.tally, self.m_tiles, self.n_tiles = op, tally, m_tiles, n_tiles
         self.a, self.b, self.size = a, b, size or part_rows(m_tiles)
         self.groups = m_tiles // self.size
-        self.parts, self._converts = calls * self.groups, converts
+        self.parts = calls * self.groups
         # As much arithmetic as products would be gathered where it is first possible, were the order that of a tile.
-        self._stepped = stepped or converts > m_tiles * op.instructions
+        self._stepped = stepped or b.converts > m_tiles * op.instructions
         self._scales, self._first = scales, first_block
         self.places = [(i, ni) for i in range(self.size) for ni in range(n_tiles)]
         if columns_first:
@@ -67,42 +65,37 @@ class TileProducts:
         """Cleared accumulators."""
         return [self.op.zero() for _ in range(self.m_tiles * self.n_tiles)]
 
-    def blocks(self, call: int, count: int) -> list[Any]:
-        """Numbers of the blocks of k of a call."""
-        return [self._first + (call * count + i) for i in range(count)]
+    def _rows(self, where: Any, call: int, rows: range) -> list[list[Any]]:
+        """Chunks of A of a call, from a stage of LDS or what is held: ``[tile][block]``."""
+        return self._chunks(self.a, where, call, self.spans * self.op.blocks, rows)
 
-    def _read(self, source: Fragments, stage: Any, tiles: range, call: int, count: int) -> list[list[Any]]:
-        """Fragments of a call, from LDS: ``[tile][block]``."""
-        blocks = self.blocks(call, count)
-        self.tally.add("ds_read", len(tiles) * len(blocks) * source.reads)
-        return [[source(stage, tile, block) for block in blocks] for tile in tiles]
+    def _columns(self, where: Any, call: int) -> list[list[Any]]:
+        """The same of B."""
+        return self._chunks(self.b, where, call, self.spans * self.op.b_blocks, range(self.n_tiles))
+
+    def _chunks(self, source: Fragments, where: Any, call: int, count: int, tiles: range) -> list[list[Any]]:
+        first = self._first if source.reads else 0
+        self.tally.add("ds_read", len(tiles) * count * source.reads)
+        return [[source(where, tile, first + (call * count + i)) for i in range(count)] for tile in tiles]
 
     def ready(self, held: list[Any]) -> Any:
         """B of the first call, if it is converted. Not where nothing goes through LDS: loads of the tile after the next
         would wait for it."""
-        return self._converted(held, 0) if self._converts and isinstance(self.a, Fragments) else []
+        return self._converted(held, 0) if self.b.converts and self.a.reads else []
 
-    def _converted(self, held: list[Any], call: int) -> list[Any]:
-        self.tally.add("valu", self._converts * self.n_tiles)
-        return self._right(None, held, call)
+    def _converted(self, held: list[Any], call: int) -> list[list[Any]]:
+        self.tally.add("valu", self.b.converts * self.n_tiles)
+        return self._columns(held, call)
 
     def read(self, stage: Any, part: int, ready: Any = None) -> Any:
         """(rows of A, B before the first products of a call), in the order in which they are multiplied."""
         call, first = self.place(part)
-        left, right = [], ready or []
-        if isinstance(self.a, Fragments):
-            left = self._read(self.a, stage, range(first, first + 1), call, self.op.blocks)
-        if first == 0 and isinstance(self.b, Fragments):
-            right = self._right(stage, [], call)
-        if isinstance(self.a, Fragments):
-            left += self._read(self.a, stage, range(first + 1, first + self.size), call, self.op.blocks)
+        left, right = self._rows(stage, call, range(first, first + 1)) if self.a.reads else [], ready or []
+        if first == 0 and self.b.reads:
+            right = self._columns(stage, call)
+        if self.a.reads:
+            left += self._rows(stage, call, range(first + 1, first + self.size))
         return left, right
-
-    def _right(self, stage: Any, held: list[Any], call: int) -> list[list[Any]]:
-        """B of a call."""
-        if isinstance(self.b, Fragments):
-            return self._read(self.b, stage, range(self.n_tiles), call, self.op.b_blocks or self.op.blocks)
-        return [self.b(held, ni, call) for ni in range(self.n_tiles)]
 
     def of(self, t: KTile, stage: Any, held: list[Any], last: bool) -> Multiply:
         """``multiply(acc, part, fragments)`` of a tile."""
@@ -112,13 +105,10 @@ class TileProducts:
         def multiply(acc: list[Any], part: int, fragments: Any) -> list[Any]:
             out, (call, first) = list(acc), self.place(part)
             if call not in kept:
-                kept[call] = [self.op.operand(chunks) for chunks in fragments[1] or self._right(stage, held, call)]
-            if self._converts and first == 0 and call + 1 < self.parts // self.groups:
-                kept[call + 1] = [self.op.operand(chunks) for chunks in self._converted(held, call + 1)]
-            if isinstance(self.a, Fragments):
-                left = [self.op.operand(chunks) for chunks in fragments[0]]
-            else:
-                left = [self.op.operand(self.a(held, first + i, call)) for i in range(self.size)]
+                kept[call] = self._operands(fragments[1] or self._columns(held, call))
+            if self.b.converts and first == 0 and call + 1 < self.parts // self.groups:
+                kept[call + 1] = self._operands(self._converted(held, call + 1))
+            left = self._operands(fragments[0] or self._rows(held, call, range(first, first + self.size)))
             right = kept[call]
             rows, columns = scales_of(call) if scales_of else ([], [])
             places = [(first + i) * self.n_tiles + ni for i, ni in self.places]
@@ -136,6 +126,25 @@ class TileProducts:
 
         return multiply
 
+    def _operands(self, tiles: list[list[Any]]) -> list[list[Any]]:
+        return [self.op.operand(chunks) for chunks in tiles]
+
+
+class Factors(Protocol):
+    """What sums over 128 k are multiplied by.
+
+    Attributes:
+        width: rows of a lane whose factors are together.
+        reads: from LDS, of those of a strip; 0: they are held.
+    """
+
+    width: int
+    reads: int
+
+    def of(self, where: Any, block: int, row: int) -> list[Any]:
+        """From a stage of LDS, or of what is held: for each strip of columns, or fewer that strips share, the factors
+        of a row of tiles over a block of 128 k; from LDS vectors of those of `width` rows."""
+
 
 class BlockScaledProducts(TileProducts):
     """Products whose sums over 128 k are scaled and added in f32.
@@ -144,24 +153,16 @@ class BlockScaledProducts(TileProducts):
     instructions later, when they are there. So the accumulators are (sums, complete partial sums with their factors).
 
     Args:
-        op, m_tiles, n_tiles: as of :class:`TileProducts`; `blocks` are chunks of a row of a tile of k.
-        a: fragments from LDS, or as `of_b`.
-        of_b: ``of_b(held, ni, block, count)``: the `count` chunks of a block of 128 k.
-        factors: ``factors(held, block, row)``: what the sums of a row of tiles over a block of 128 k are multiplied by,
-            for each strip of columns, or fewer that strips share.
-        apart: rows of a lane that follow each other.
-        first_block: as of :class:`TileProducts`.
-        in_lds: ``factors(stage, block, row)`` are in a stage of LDS, vectors of `apart` rows from that one on.
+        op, m_tiles, n_tiles, calls, a, b, first_block: as of :class:`TileProducts`.
+        factors: those that are held are in the source of the loop after that of B.
     """
 
-    def __init__(self, op: MatrixOp, tally: Tally, m_tiles: int, n_tiles: int, blocks: int, a: Any, of_b: Any,
-                 factors: Callable[..., list[Any]], apart: int = 1, first_block: Any = 0,
-                 in_lds: bool = False) -> None:
-        self._calls = SCALE_BLOCK * op.element_bytes // (op.block_bytes * op.blocks)  # of the instruction, in a part
-        self._of_b = of_b
-        super().__init__(op, tally, m_tiles, n_tiles, blocks // op.blocks // self._calls, a, of_b,
-                         size=max(part_rows(m_tiles) // self._calls, 1), first_block=first_block)
-        self._apart, self._factors, self._in_lds = apart, factors, in_lds
+    def __init__(self, op: MatrixOp, tally: Tally, m_tiles: int, n_tiles: int, calls: int, a: Fragments, b: Fragments,
+                 factors: Factors, first_block: Any = 0) -> None:
+        self.spans = SCALE_BLOCK * op.element_bytes // (op.block_bytes * op.blocks)
+        super().__init__(op, tally, m_tiles, n_tiles, calls // self.spans, a, b,
+                         size=max(part_rows(m_tiles) // self.spans, 1), first_block=first_block)
+        self._factors = factors
         count = m_tiles * n_tiles
         # Where the complete partial sums belong that a tile leaves for the next.
         self._left_over = list(range(count - min(OPEN_SUMS, count), count))
@@ -169,15 +170,12 @@ class BlockScaledProducts(TileProducts):
     def zero(self) -> Any:
         return [super().zero(), [[self.op.zero(), fx.full(1, 0.0, fx.Float32)] for _ in self._left_over]]
 
-    def blocks(self, call: int, count: int) -> list[Any]:
-        return super().blocks(call, count * self._calls)
-
     def read(self, stage: Any, part: int, ready: Any = None) -> Any:
         """(rows of A, factors of the rows that follow by row and strip)."""
         left, _ = super().read(stage, part)
-        (block, first), factors, apart = self.place(part), [], self._apart
-        if self._in_lds and first % apart == 0:
-            factors = [self._factors(stage, block, first + i) for i in range(0, self.size, apart)]
+        (block, first), factors, width = self.place(part), [], self._factors.width
+        if self._factors.reads and first % width == 0:
+            factors = [self._factors.of(stage, block, first + i) for i in range(0, self.size, width)]
             self.tally.add("ds_read", sum(map(len, factors)))
         return left, factors
 
@@ -197,16 +195,15 @@ class BlockScaledProducts(TileProducts):
             acc, (block, first) = [list(given[0]), list(given[1])], self.place(part)
             left, read = fragments
             for i, group in enumerate(read):
-                for inside in range(self._apart):
-                    row = first + i * self._apart + inside
+                for inside in range(self._factors.width):
+                    row = first + i * self._factors.width + inside
                     factors[block, row] = [v.shuffle(v, [inside]) for v in group]
-            if not isinstance(self.a, Fragments):
-                left = [self.a(held, first + i, block, self.op.blocks * self._calls) for i in range(self.size)]
-            sums = self._partial(left, held, block)
+            left = left or self._rows(held, block, range(first, first + self.size))
+            sums = self._partial(left, self._columns(held, block))
             for (i, ni), value in zip(self.places, sums, strict=True):
                 settle(acc, OPEN_SUMS)
                 if (block, first + i) not in factors:
-                    factors[block, first + i] = self._factors(held[1], block, first + i)
+                    factors[block, first + i] = self._factors.of(held[1], block, first + i)
                     self.tally.add("valu", len({id(f) for f in factors[block, first + i]}))  # strips may share one
                 of_row = factors[block, first + i]
                 at.append((first + i) * self.n_tiles + ni)
@@ -217,14 +214,13 @@ class BlockScaledProducts(TileProducts):
 
         return multiply
 
-    def _partial(self, left: list[Any], held: list[Any], block: int) -> list[Any]:
+    def _partial(self, left: list[Any], right: list[Any]) -> list[Any]:
         """The sums over a block of 128 k of the products of a part."""
         count, sums = self.op.blocks, [self.op.zero() for _ in self.places]
-        right = [self._of_b(held, ni, block, count * self._calls) for ni in range(self.n_tiles)]
-        for c in range(self._calls):
+        for c in range(self.spans):
             part = slice(c * count, (c + 1) * count)
             rows, columns = ([self.op.operand(chunks[part]) for chunks in side] for side in (left, right))
             sums = self.op.multiply_all([(rows[i], columns[ni], acc, None)
                                          for (i, ni), acc in zip(self.places, sums, strict=True)])
-        self.tally.add("mfma", len(self.places) * self._calls * self.op.instructions)
+        self.tally.add("mfma", len(self.places) * self.spans * self.op.instructions)
         return sums
