@@ -10,7 +10,6 @@ import torch
 from flydsl.kernels.common.host import with_occupancy
 from flydsl.kernels.fp8_rowscale_gemm import compile_fp8_gemm_8w
 from flydsl.kernels.gemm.mx_config import PADDED_ROWS
-from flydsl.kernels.gemm.scaled import MX_GROUP, STORED
 from flydsl.kernels.gemm.tuned import MX, choose
 from flydsl.kernels.gemm_a16w16 import gemm_a16w16
 from flydsl.kernels.gemm_fp8fp4_gfx1250 import compile_ptpc_gemm
@@ -18,6 +17,7 @@ from flydsl.kernels.host.arrays import array_dtype, launch
 from flydsl.kernels.host.dtypes import dtype_name, torch_dtype
 from flydsl.kernels.mxfp4_preshuffle import launch_gemm
 from flydsl.kernels.parts.index import align_up
+from flydsl.kernels.parts.matrix import FORMATS, MICRO_GROUP
 from flydsl.kernels.preshuffle_gemm import compile_preshuffle_gemm
 from flydsl.kernels.target import target
 
@@ -180,8 +180,8 @@ def flydsl_batched_gemm_mxfp4(a: torch.Tensor, w: torch.Tensor, a_scales: torch.
                          f"{tuple(a.shape)} and {w.dtype} {tuple(w.shape)}")
     rows_first = layout == "mbn"
     m, batch = a.shape[:2] if rows_first else a.shape[1::-1]
-    k, groups = w.shape[2] * STORED["fp4"], w.shape[2] * STORED["fp4"] // MX_GROUP
-    if w.shape[0] != batch or a.shape[2] * STORED[a_dtype] != k or k % 256:
+    k, groups = w.shape[2] * FORMATS["fp4"].per_byte, w.shape[2] * FORMATS["fp4"].per_byte // MICRO_GROUP
+    if w.shape[0] != batch or a.shape[2] * FORMATS[a_dtype].per_byte != k or k % 256:
         raise ValueError(f"{where}: a and w must have one batch and one K, a multiple of 256, got {tuple(a.shape)} of "
                          f"{a_dtype} in layout {layout} and {tuple(w.shape)}")
     padded = align_up(m, PADDED_ROWS)
@@ -204,7 +204,7 @@ def flydsl_batched_gemm_mxfp4(a: torch.Tensor, w: torch.Tensor, a_scales: torch.
                                   out_dtype=dtype_name(out, where, ("bf16", "f16")), batch=batch)
     if rows_first:
         static.update(a_row_stride=batch * a.shape[2], a_batch_stride=a.shape[2], sca_row_stride=batch * groups,
-                      sca_batch_stride=MX_GROUP * groups, c_row_stride=batch * N, c_batch_stride=N)
+                      sca_batch_stride=MICRO_GROUP * groups, c_row_stride=batch * N, c_batch_stride=N)
     if m and batch:
         scales = (t.view(torch.uint8).contiguous() for t in (a_scales, w_scales))
         launch(launch_gemm, a, out, a.view(torch.int8), w.view(torch.int8), *scales, m, N, **static)

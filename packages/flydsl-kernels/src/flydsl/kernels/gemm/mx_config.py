@@ -54,7 +54,7 @@ class MxConfig(GemmConfig):
         """Rows of scales are in groups of 32."""
         scaled = div(fx.Int64(m) + (WORD_ROWS - 1), WORD_ROWS) * WORD_ROWS
         columns = align_up(self.k // MICRO_GROUP, 8)
-        (a, per), (b, b_per) = self.a.stored, self.b.stored
+        per, a = self.a.per_byte, self.a.stored
         a_row, a_used = self.a_row_bytes * per, self.k // MICRO_K * self.a.step_bytes * per
 
         def batched(rows: Any, row: int, used: int, element: Any, entry: Any, told: int) -> Extent:
@@ -62,7 +62,7 @@ class MxConfig(GemmConfig):
 
         return {
             "a": batched(m, a_row, a_used, a, self.entry(m, a_row, self.a_batch * per), self.a_batch),
-            "b": Extent(self.batch * self.n * self.b_row_bytes * b_per, b),
+            "b": Extent(self.batch * self.n * self.b_row_bytes * self.b.per_byte, self.b.stored),
             "c": batched(m, self.c_stride, self.n, self.out, self.entry(m, self.c_stride, self.c_batch), self.c_batch),
             "scale_a": batched(scaled, self.scale_columns, columns, fx.Uint8, self.scale_entry(m), self.scale_batch),
             "scale_b": Extent(self.batch * self.n * columns, fx.Uint8),

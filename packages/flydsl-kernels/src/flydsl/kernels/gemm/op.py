@@ -10,7 +10,8 @@ from ..host.arrays import autocast, copy_into, is_torch
 from ..host.dtypes import dtype_name, float_name, torch_dtype
 from ..host.models import Model
 from ..op import Form, Gradient, Op, Plan, Result
-from ..parts.index import align_up
+from ..parts.index import align_up, cdiv
+from ..parts.matrix import SCALE_BLOCK
 from ..target import Target
 from .dense import check_a16w16, plan_a16w16
 from .tuned import BLOCK_SCALE, DENSE_TUNING, MX, PRESHUFFLE, WMMA, dense_knobs, takes_preshuffled, tile_tuning
@@ -255,12 +256,13 @@ def _sample_blockscale(draw: Any, m: int, n: int, columns: int = 64) -> tuple[An
 
     a, b = draw.normal(m, n, dtype="fp8"), draw.normal(columns, n, dtype="fp8")
     b = shuffle_weight(b.view(dtype=torch_dtype("int8"))).view(b.dtype)
-    return a, b, draw.positive(n // 128, m), draw.positive(-(-columns // 128), n // 128), torch_dtype("bf16"), LAYOUT
+    scales = draw.positive(n // SCALE_BLOCK, m), draw.positive(cdiv(columns, SCALE_BLOCK), n // SCALE_BLOCK)
+    return a, b, *scales, torch_dtype("bf16"), LAYOUT
 
 
 def _blockscale_reference(a: Any, b: Any, scale_a: Any, scale_b: Any, *_: Any) -> tuple[Any]:
-    left = a.double() * scale_a.double().T.repeat_interleave(128, 1)
-    columns = scale_b.double().repeat_interleave(128, 0)[: b.shape[0]].repeat_interleave(128, 1)
+    left = a.double() * scale_a.double().T.repeat_interleave(SCALE_BLOCK, 1)
+    columns = scale_b.double().repeat_interleave(SCALE_BLOCK, 0)[: b.shape[0]].repeat_interleave(SCALE_BLOCK, 1)
     return (left @ (_plain(b).double() * columns).T,)
 
 

@@ -32,6 +32,8 @@ from ..host.layouts import (
 )
 from ..host.weights import in_order, preshuffled
 from ..op import Plan
+from ..parts.index import cdiv
+from ..parts.matrix import FORMATS, MICRO_GROUP, SCALE_BLOCK
 from ..target import Target
 from .config import GemmConfig
 from .dense_config import DenseConfig, row_scale_config, takes_row_scales
@@ -47,8 +49,6 @@ from .wmma_kernel import launch_wmma
 
 __all__ = ["default_tiles", "plan_blockscale", "plan_mx", "plan_preshuffle", "plan_scaled", "product", "tiled_wmma"]
 
-MX_GROUP = 32
-STORED = {"fp4": 2, "fp6": 1, "fp8": 1}  # elements of a byte
 OUT = {torch.bfloat16: "bf16", torch.float16: "f16"}
 
 #: What launches a configuration, by its class.
@@ -179,7 +179,8 @@ def plan_blockscale(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     n, k = b.shape
     rows = _rows(where, a, k)
     m = rows.shape[0]
-    for name, scale, shape in (("scale_a", scale_a, (k // 128, m)), ("scale_b", scale_b, (-(-n // 128), k // 128))):
+    for name, scale, shape in (("scale_a", scale_a, (k // SCALE_BLOCK, m)),
+                               ("scale_b", scale_b, (cdiv(n, SCALE_BLOCK), k // SCALE_BLOCK))):
         require(where, tuple(scale.shape) == shape and scale.dtype == torch.float32,
                 f"{name} must be f32 of shape {shape}, got {scale.dtype} {tuple(scale.shape)}")
     out_name = _out_name(where, out_dtype)
@@ -251,14 +252,14 @@ def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
             f"{target.arch}, got {' and '.join(dtypes)}")
     out_name = _out_name(where, out_dtype)
     _require_matrix(where, b)
-    n, k = b.shape[0], b.shape[1] * STORED[b_dtype]
+    n, k = b.shape[0], b.shape[1] * FORMATS[b_dtype].per_byte
     require(where, a.dim() >= 1 and k > 0, f"a must be (..., K) with a positive K, got {tuple(a.shape)}")
     rows = a.reshape(-1, a.shape[-1]).contiguous()
     m = rows.shape[0]
-    shapes = ((a.shape[-1] * STORED[a_dtype], k), (tuple(scale_b.shape), (n, k // MX_GROUP)),
-              (tuple(scale_a.shape), (*a.shape[:-1], k // MX_GROUP)))
+    shapes = ((a.shape[-1] * FORMATS[a_dtype].per_byte, k), (tuple(scale_b.shape), (n, k // MICRO_GROUP)),
+              (tuple(scale_a.shape), (*a.shape[:-1], k // MICRO_GROUP)))
     require(where, all(x == y for x, y in shapes) and all(t.element_size() == 1 for t in (a, b, scale_a, scale_b)),
-            f"bytes of one K with a scale per {MX_GROUP} are needed, got {tuple(a.shape)} of {a_dtype}, "
+            f"bytes of one K with a scale per {MICRO_GROUP} are needed, got {tuple(a.shape)} of {a_dtype}, "
             f"{tuple(b.shape)} of {b_dtype}, scales {tuple(scale_a.shape)} and {tuple(scale_b.shape)}")
     if not m or not n:
         return None

@@ -53,14 +53,17 @@ class Tile:
         return cdiv(m, self.m) * (n // self.n)
 
 
-# Entries for few rows are bound by memory: they are narrow, so that all compute units read the weight.
+# Entries for few rows are bound by memory: they are narrow, so that all compute units read the weight, and deep where k
+# allows it, so that enough of it is on its way. With more rows the registers for that cost waves, which count for more.
 _SMALL_8 = (Tile(16, 128, 256), Tile(16, 64, 256))
 _SMALL_16 = (Tile(16, 128, 128), Tile(16, 64, 128))
-_LAST_8 = (Tile(64, 64, 256), Tile(64, 64, 128), Tile(32, 64, 128), Tile(64, 64, 64))
-_LAST_16 = (Tile(64, 64, 64), Tile(32, 64, 64), Tile(64, 64, 32))
+_LAST_8 = (Tile(64, 64, 256), Tile(64, 64, 128), Tile(32, 64, 256), Tile(32, 64, 128), Tile(64, 64, 64))
+_LAST_16 = (Tile(64, 64, 64), Tile(32, 64, 128), Tile(32, 64, 64), Tile(64, 64, 32))
 
 # Unpacking int4 takes vector instructions for each fragment of the weight: a tall tile uses one more often.
-_INT4 = (Tile(128, 256, 128), Tile(64, 256, 128), Tile(64, 128, 128), Tile(32, 128, 128), *_SMALL_8, *_LAST_8)
+# Half as many bytes are on their way for as much k.
+_INT4 = (Tile(128, 256, 128), Tile(64, 256, 128), Tile(64, 128, 128), Tile(32, 128, 256), Tile(32, 128, 128),
+         Tile(32, 64, 512), Tile(16, 128, 256), Tile(16, 64, 512), Tile(16, 64, 256), *_LAST_8)
 
 #: By architecture and bytes of an element of the weight (of int4 a half).
 PRESHUFFLE: dict[str, dict[float, tuple[Tile, ...]]] = {
@@ -88,16 +91,17 @@ def takes_preshuffled(target: Target, n: int, k: int, element_bytes: int) -> boo
 #: fp8 with a scale per 128 k.
 BLOCK_SCALE: dict[str, tuple[Tile, ...]] = {
     "gfx942": (Tile(128, 128, 128), Tile(64, 128, 128), Tile(32, 128, 128), Tile(16, 64, 256), Tile(32, 64, 128)),
-    "gfx950": (Tile(128, 256, 128), Tile(64, 256, 128), Tile(64, 128, 128), Tile(32, 128, 128), Tile(16, 64, 256),
-               Tile(32, 64, 128)),
+    "gfx950": (Tile(128, 256, 128), Tile(64, 256, 128), Tile(64, 128, 256), Tile(64, 128, 128), Tile(32, 128, 128),
+               Tile(16, 64, 256), Tile(32, 64, 256), Tile(32, 64, 128)),
 }
 
 _MX_4 = (Tile(128, 256, 256), Tile(64, 256, 256), Tile(64, 128, 256), Tile(32, 128, 256), Tile(32, 64, 256),
          Tile(64, 64, 128))
-_MX_BYTES = (Tile(128, 128, 128), Tile(64, 128, 128), Tile(32, 128, 128), Tile(16, 128, 256), Tile(32, 64, 128))
-_MX_8 = (Tile(128, 256, 256), Tile(128, 256, 128), *_MX_BYTES)
+_MX_FEW = (Tile(64, 128, 128), Tile(32, 128, 256), Tile(32, 128, 128), Tile(16, 128, 256), Tile(32, 64, 256),
+           Tile(32, 64, 128))
+_MX_8 = (Tile(128, 256, 256), Tile(128, 256, 128), Tile(128, 128, 128), Tile(64, 128, 256), *_MX_FEW)
 # fp6 has twice the bytes of fp4, and without fp8 the instruction takes half the clocks: the widest tile.
-_MX_6 = (Tile(128, 512, 128), Tile(128, 256, 128), *_MX_BYTES)
+_MX_6 = (Tile(128, 512, 128), Tile(128, 256, 128), Tile(128, 128, 128), *_MX_FEW)
 
 #: Microscaled operands on gfx950, by the types of activations and weights.
 MX: dict[tuple[str, ...], tuple[Tile, ...]] = {

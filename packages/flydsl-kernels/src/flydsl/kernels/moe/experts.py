@@ -16,9 +16,9 @@ from ..host.dtypes import FLOATS, dtype_name
 from ..host.weights import in_order
 from ..op import Plan
 from ..parts.index import align_up, cdiv
+from ..parts.matrix import MICRO_GROUP
 from ..parts.scales import WORD_K, WORD_ROWS
 from ..quant.builders import build_per_group_quant_module, build_quant_module
-from ..quant.mx import GROUP as MX_GROUP
 from ..quant.mx import THREADS as MX_THREADS
 from ..quant.mx import build_mxfp4_moe_scale_sort_module, build_per_1x32_mx_quant_module
 from ..target import Target
@@ -114,7 +114,7 @@ def _quantiser(config: GroupedConfig) -> Any:
         return build_per_group_quant_module(config.k, config.dtype, kind.a, target=target)
     if kind.scales == "rows":
         return build_quant_module(config.k, config.dtype, kind.a, target=target)[0]
-    micro, groups = build_per_1x32_mx_quant_module(config.k, kind.a, target=target), config.k // MX_GROUP
+    micro, groups = build_per_1x32_mx_quant_module(config.k, kind.a, target=target), config.k // MICRO_GROUP
     return lambda x, data, scale, rows, stream: micro(
         x, data, scale, rows, fx.ceildiv(rows * groups, MX_THREADS), stream)
 

@@ -49,6 +49,7 @@ class MatrixOp:
             part of its words of scales it takes.
         interleaved: the order of B's rows (:class:`.tile.RowTile`).
         scales: of A and B where products have none.
+        packed: f32 that a vector instruction of the architecture computes with at once.
     """
 
     dtype: str
@@ -62,6 +63,7 @@ class MatrixOp:
     kind: Callable[..., Any]
     interleaved: bool = False
     scales: Any = None
+    packed: int = 2
 
     def operand(self, chunks: list[Any]) -> list[Any]:
         """What each instruction of a call takes of the chunks of an operand, vectors of i32. An instruction joins its
@@ -138,9 +140,14 @@ class Microformat:
         return getattr(fx, self.name)
 
     @property
-    def stored(self) -> tuple[Any, int]:
-        """(class of what it is stored in, how many in a byte): bytes of fp6, which are not all of its elements."""
-        return (fx.Int8, 1) if self.words == 6 else (self.element, MICRO_K // self.step_bytes)
+    def per_byte(self) -> int:
+        """Elements of a byte."""
+        return MICRO_K // self.step_bytes
+
+    @property
+    def stored(self) -> Any:
+        """Class of what it is stored in: bytes of fp6, which are not all of its elements."""
+        return fx.Int8 if self.words == 6 else self.element
 
     def place(self, chunk: Any) -> Any:
         """Word of a row from which chunk `chunk` of a tile is copied to LDS.
@@ -201,4 +208,5 @@ def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:
     pieces, blocks = max(CHUNK_BYTES * groups // (k * size), 1), max(k * size // (CHUNK_BYTES * groups), 1)
     instruction = fx.rocdl.MFMA if mfma else fx.rocdl.WMMA
     return MatrixOp(dtype, size, groups, 4 if mfma else 8, dtype == "i8", pieces, blocks, blocks,
-                    partial(instruction, 16, 16, k, element), interleaved=groups == 1)
+                    partial(instruction, 16, 16, k, element), interleaved=groups == 1,
+                    packed=2 if mfma or target.tensor_moves else 1)

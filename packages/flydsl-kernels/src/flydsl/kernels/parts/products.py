@@ -188,7 +188,7 @@ class BlockScaledProducts(TileProducts):
             total, waiting = acc
             while len(waiting) > most:
                 place, (value, factor) = at.pop(0), waiting.pop(0)
-                self.tally.add("valu", 2)  # packed
+                self.tally.add("valu", value.numel // self.op.packed)
                 total[place] = fx.math.fma(value, fx.full(value.numel, factor[0], fx.Float32), total[place])
 
         def multiply(given: Any, part: int, fragments: Any) -> Any:
