@@ -96,7 +96,7 @@ def test_the_block_leaves_fewest_compute_units_idle():
 
 
 def dense_entries():
-    entries = [(tile, 1) for table in (tuned.DENSE, tuned.FEW) for tile in table.get(HERE, ())]
+    entries = [(tile, 1) for table in (tuned.DENSE, tuned.FEW, tuned.DEEP) for tile in table.get(HERE, ())]
     return entries + ([v for v in tuned.DENSE_KNOWN.get(HERE, {}).values()])
 
 
@@ -162,6 +162,20 @@ def test_few_rows_stream_the_weight():
     assert few(64, 8192, 2048) and few(33, 8224, 2048) == (HERE != "gfx1250")
 
 
+@needs("gfx950")
+def test_small_grids_get_deep_tiles():
+    def chosen(m, n, k, layout="nn"):
+        knobs = tuned.dense_knobs(target(), m, n, k, layout)
+        return knobs["block_m"], knobs["block_n"], knobs["block_k"], knobs["split_k"]
+
+    assert chosen(1024, 2048, 2048) == (128, 64, 128, 1) and chosen(512, 2048, 2048) == (64, 64, 128, 1)
+    assert chosen(256, 1024, 2048) == (64, 64, 128, 2) and chosen(32, 4096, 4096) == (32, 64, 128, 4)
+    assert chosen(32, 16384, 2048) == (32, 64, 128, 1)  # few rows, however many columns
+    assert chosen(4096, 8192, 2048)[:2] == (256, 256) and chosen(1024, 4096, 1024) == (128, 128, 64, 1)
+    # A tile that is not whole goes through registers, and so does an operand A that is stored (K, M).
+    assert chosen(512, 2048, 2048 + 64)[2] == chosen(512, 2048, 2048, "tn")[2] == 64
+
+
 @CDNA
 def test_sizes_get_the_tiles_they_should():
     def chosen(m, n, k, size=1):
@@ -175,6 +189,9 @@ def test_sizes_get_the_tiles_they_should():
     assert chosen(512, 2112, 7168) == (64, 64, 256)
     assert chosen(16, 40960, 5120) == (16, 128, 256) and chosen(1, 5120, 8192) == (16, 64, 256)
     assert chosen(64, 64, 64) == (64, 64, 64) and chosen(3, 64, 32, 2) == (64, 64, 32)
+    # Few rows have as much k as is whole.
+    assert [chosen(32, 64, k, 2) for k in (64, 128)] == [(32, 64, 64), (32, 64, 128)]
+    assert [chosen(16, 64, k, 0.5) for k in (256, 512)] == [(16, 64, 256), (16, 64, 512)]
     for n, k in ((60, 256), (64, 96)):
         with pytest.raises(ValueError, match="N x K must be a multiple"):
             scaled.default_tiles(target(), 64, n, k, 1)

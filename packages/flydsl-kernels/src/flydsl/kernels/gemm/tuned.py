@@ -15,7 +15,8 @@ from ..parts.index import align_up, cdiv
 from ..target import Target
 
 __all__ = [
-    "BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "DENSE_TUNING", "FEW", "MX", "PRESHUFFLE", "RDNA_FP8", "ROW_SCALE", "WMMA",
+    "BLOCK_SCALE", "DEEP", "DENSE", "DENSE_KNOWN", "DENSE_TUNING", "FEW", "MX", "PRESHUFFLE", "RDNA_FP8", "ROW_SCALE",
+    "WMMA",
     "DenseTile", "Tile", "choose", "dense_knobs", "dense_tiles", "row_scale_block", "takes_preshuffled", "tile_tuning",
     "whole_knobs",
 ]
@@ -242,6 +243,12 @@ DENSE: dict[str, tuple[DenseTile, ...]] = {
 }
 
 
+#: Small grids are bound by latency: with three buffers of twice the k, a compute unit that has one workgroup has enough
+#: on its way. The reduction must be a whole number of tiles, which are copied to LDS directly.
+DEEP: dict[str, tuple[DenseTile, ...]] = {"gfx950": tuple(
+    DenseTile(m, 64, 128, (2, 2, 1), stages=3, least=least, layouts=("nt", "nn"))
+    for m, least in ((128, 65), (64, 33), (32, 1)))}
+
 FEW_COLUMNS = 32  # of most tiles for few rows
 
 
@@ -276,8 +283,9 @@ MOST_SLICES, LEAST_TILES = 16, 8  # of a split reduction, and k tiles of a slice
 
 
 def dense_tiles(target: Target, layout: str) -> list[DenseTile]:
-    """All tiles of the general GEMM for a layout: those of :data:`DENSE`, then those for few rows."""
-    return [t for t in (*DENSE[target.arch], *FEW.get(target.arch, ())) if layout in t.layouts]
+    """All tiles of the general GEMM for a layout: those of :data:`DENSE`, then those for few rows and small grids."""
+    tables = DENSE[target.arch], FEW.get(target.arch, ()), DEEP.get(target.arch, ())
+    return [t for table in tables for t in table if layout in t.layouts]
 
 
 def dense_knobs(target: Target, m: int, n: int, k: int, layout: str = "nt") -> dict[str, Any]:
@@ -301,7 +309,7 @@ def dense_knobs(target: Target, m: int, n: int, k: int, layout: str = "nt") -> d
             return cdiv(tile.blocks(m, n), target.compute_units) * (tile.m + tile.n)
 
         return min((first, *wide), key=read).knobs(1)
-    return whole_knobs(target, m, n, k, layout)
+    return deep_knobs(target, m, n, k, layout) or whole_knobs(target, m, n, k, layout)
 
 
 def whole_knobs(target: Target, m: int, n: int, k: int, layout: str = "nt") -> dict[str, Any]:
@@ -315,11 +323,27 @@ def whole_knobs(target: Target, m: int, n: int, k: int, layout: str = "nt") -> d
     first = tiles[0]
     if len(tiles) > 1 and first.group and (first.blocks(m, n) < target.compute_units // 2 or k % first.k):
         first = tiles[1]
+    return first.knobs(_slices(target, first, m, n, k, LEAST_TILES))
+
+
+def _slices(target: Target, tile: DenseTile, m: int, n: int, k: int, least: int) -> int:
+    """Of a reduction, `least` tiles of k each, as long as there are no more than the compute units have room for."""
     split = 1
-    while (split < MOST_SLICES and first.blocks(m, n) * split * 2 <= target.compute_units
-           and k // (split * 2) >= LEAST_TILES * first.k):
+    while (split < MOST_SLICES and tile.blocks(m, n) * split * 2 <= target.compute_units
+           and k // (split * 2) >= least * tile.k):
         split *= 2
-    return first.knobs(split)
+    return split
+
+
+def deep_knobs(target: Target, m: int, n: int, k: int, layout: str) -> dict[str, Any] | None:
+    """Knobs of the tiles of :data:`DEEP` where whole ones would not fill the chip without a split reduction, or None:
+    the largest of which there is one for each compute unit, or the smallest."""
+    tiles = [t for t in DEEP.get(target.arch, ()) if layout in t.layouts and m >= t.least and k % t.k == 0]
+    usual = whole_knobs(target, m, n, k, layout)
+    if not tiles or (usual["split_k"] == 1 and usual["block_m"] > MEMORY_ROWS):
+        return None
+    tile = next((t for t in tiles if t.blocks(m, n) >= target.compute_units), tiles[-1])
+    return tile.knobs(_slices(target, tile, m, n, k, LEAST_TILES // 2))
 
 
 def _dense_choices(target: Target, problem: Problem) -> Iterable[dict[str, Any]]:
