@@ -169,7 +169,7 @@ def test_small_grids_get_deep_tiles():
         return knobs["block_m"], knobs["block_n"], knobs["block_k"], knobs["split_k"]
 
     assert chosen(1024, 2048, 2048) == (128, 64, 128, 1) and chosen(512, 2048, 2048) == (64, 64, 128, 1)
-    assert chosen(256, 1024, 2048) == (64, 64, 128, 2) and chosen(32, 4096, 4096) == (32, 64, 128, 4)
+    assert chosen(256, 1024, 2048) == (64, 64, 128, 4) and chosen(32, 4096, 4096) == (32, 64, 128, 4)
     assert chosen(32, 16384, 2048) == (32, 64, 128, 1)  # few rows, however many columns
     assert chosen(4096, 8192, 2048)[:2] == (256, 256) and chosen(1024, 4096, 1024) == (128, 128, 64, 1)
     # A tile that is not whole goes through registers, and so does an operand A that is stored (K, M).

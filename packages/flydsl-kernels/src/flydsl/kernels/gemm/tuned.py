@@ -338,7 +338,8 @@ def _slices(target: Target, tile: DenseTile, m: int, n: int, k: int, least: int)
 def deep_knobs(target: Target, m: int, n: int, k: int, layout: str) -> dict[str, Any] | None:
     """Knobs of the tiles of :data:`DEEP` where whole ones would not fill the chip without a split reduction, or None:
     the largest of which there is one for each compute unit, or the smallest."""
-    tiles = [t for t in DEEP.get(target.arch, ()) if layout in t.layouts and m >= t.least and k % t.k == 0]
+    tiles = [t for t in DEEP.get(target.arch, ())
+             if layout in t.layouts and k % t.k == 0 and m >= t.least and (t.m >= MEMORY_ROWS or m <= t.m)]
     usual = whole_knobs(target, m, n, k, layout)
     if not tiles or (usual["split_k"] == 1 and usual["block_m"] > MEMORY_ROWS):
         return None
