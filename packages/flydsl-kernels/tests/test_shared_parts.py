@@ -10,12 +10,14 @@ import flydsl.expr as fx
 from flydsl._mlir import ir
 from flydsl.compiler.kernel_function import CompilationContext
 from flydsl.kernels import common
+from flydsl.kernels.parts import scales
 from flydsl.kernels.parts.grid import add_wave_slices
 from flydsl.kernels.parts.lane import lane_of
 from flydsl.kernels.parts.mainloop import KTile
+from flydsl.kernels.parts.matrix import matrix_op
 from flydsl.kernels.parts.memory import lds_write, pointer
 from flydsl.kernels.parts.reduce import Lds
-from flydsl.kernels.parts.scales import BlockScales, ScaleLines
+from flydsl.kernels.parts.scales import BlockScales, PairedScales, ScaleLines
 from flydsl.kernels.target import target
 from flydsl.utils.smem_allocator import SmemAllocator, SmemPtr
 
@@ -105,6 +107,36 @@ def test_scales_of_blocks_are_loaded_where_they_begin_and_kept(per_tile, togethe
                     first = place + (t.index * per_tile + block) * side.step
                     assert values == list(range(first, first + side.width))
         assert source.loads(t) == (0 if t.further % together else 3 * per_tile)
+
+
+@pytest.mark.parametrize("tile_k", [128, 256])
+def test_paired_scales_are_those_of_their_rows_and_k(tile_k, monkeypatch):
+    """Of two parts whose tiles take turns; the second tile of 128 k takes what was loaded for the first."""
+    from flydsl.kernels.host.layouts import e8m0_shuffle
+
+    codes = torch.randint(0, 256, (256, 32), dtype=torch.uint8)
+    stored = e8m0_shuffle(codes).reshape(-1, 4)  # words
+    buffer = SimpleNamespace(load=lambda at, count, soffset: [stored[at + soffset]])
+    monkeypatch.setattr(scales, "Buffer", lambda *_: buffer)
+    firsts = [32, 128]
+    for lane in (0, 21, 63):
+        side = PairedScales(None, 0, 32, 256, firsts, 2, True, SimpleNamespace(lane=lane), tile_k)
+        held, loaded = None, 0
+        for tile in range(1024 // tile_k):
+            t = KTile(4 * (tile // 4), tile % 4)
+            loaded, held = loaded + side.loads(t), side.fetch(t, held)
+            for call in range(tile_k // 128):
+                group = (tile * tile_k + call * 128) // 32 + lane // 16
+                rows = [first + 16 * i + lane % 16 for i in range(2) for first in firsts]
+                assert [int(word[byte]) for word, byte in side.of(t, held, call)] == codes[rows, group].tolist()
+        assert loaded == 2 * 1024 // 256
+
+
+@pytest.mark.parametrize(("arch", "packed"), [("gfx942", 2), ("gfx950", 2), ("gfx1250", 2), ("gfx1201", 1)])
+def test_sums_are_counted_as_the_instructions_that_add_them(arch, packed):
+    """gfx9 and gfx1250 add two f32 in an instruction (`v_pk_fma_f32`), gfx120x has none for that."""
+    assert matrix_op(target(arch), "fp8", True).packed == packed
+    assert matrix_op(target(arch), "bf16").packed == packed
 
 
 def test_sums_of_a_workgroup():
