@@ -99,6 +99,19 @@ def test_what_belongs_to_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(mark in text for mark in ("_env_", "_toolchain_", "_device_", "_arch_"))
 
 
+def test_an_argument_that_configurations_give() -> None:
+    """By keyword as by position: the caller's value neither is replaced nor keeps the configurations out."""
+    x = np.zeros(4)
+    for options in ({}, {"default": lambda *args, **kwargs: Config(tile=2)}):
+        function = tuned([], **options)
+        for call in (lambda f: f(x, tile=9), lambda f: f(x, 9), lambda f: f.resolve_config(x, tile=9)):
+            with pytest.raises(TypeError, match="got an argument 'tile', which Config"):
+                call(function)
+        function(x)
+        with pytest.raises(TypeError, match="got an argument 'tile', which Config"):
+            function(x, tile=9)  # with a winner
+
+
 def test_older_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """`do_bench_fn`, the keys of calls, winners as a mapping, the file of an offline artifact."""
     calls: Calls = []

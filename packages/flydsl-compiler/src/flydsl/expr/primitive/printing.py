@@ -11,6 +11,7 @@ from flydsl._mlir.dialects import fly
 from flydsl.tracing.ambient import made_of_unknown
 from flydsl.tracing.lazy import protocol
 from flydsl.tracing.locations import dsl_loc_tracing
+from flydsl.tracing.numbers import numpy_scalar
 
 from .._lanes import numel
 from .._vector import Vector
@@ -27,6 +28,7 @@ def _literal(arg: Any, spec: str = "") -> str | None:
     """Text of an argument that is known while tracing, else None."""
     if isinstance(arg, type):
         arg = arg.__name__
+    arg = numpy_scalar(arg)
     return format(arg, spec) if isinstance(arg, (str, bool, int, float)) else None
 
 

@@ -8,9 +8,9 @@ from typing import Any, overload
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 from flydsl.tracing.locations import dsl_loc_tracing
+from flydsl.tracing.numbers import numpy_scalar
 
 from .._functions import functions
-from .._payload import numpy_scalar
 from .._vector import Vector
 from ..numeric import Int32, Int64, Integer, Numeric, NumericMeta, as_numeric
 from ..utils.classattr import lazy_classattr
