@@ -72,6 +72,8 @@ def test_lanes_and_conversions(trace: Any) -> None:
     assert str(r.cvt_pk_fp8_f32(fx.T.i32, f, 1.0, 0, False).type) == "i32"
     assert str(r.cvt_pk_bf16_f32(f, f).type) == "i32"
     assert str(r.cvt_off_f32_i4(i, 2).type) == "f32"
+    with pytest.raises(ValueError, match="0 to 3, got 4"):
+        r.cvt_off_f32_i4(i, 4)
     assert type(r.cdna4.cvt_sr_f32_to_bf16(f, i)) is fx.BFloat16
     text = trace.text()
     assert 'llvm.call_intrinsic "llvm.amdgcn.perm"' in text and "v_cvt_off_f32_i4_sdwa" in text
