@@ -66,6 +66,8 @@ def test_lanes_and_conversions(trace: Any) -> None:
     assert str(r.readlane(fx.T.i32, i, 3).type) == "i32"
     assert str(r.ds_bpermute(fx.T.i32, i * 4, i).type) == "i32"
     assert str(r.ballot(fx.T.i64, i < 3).type) == "i64"
+    with pytest.raises(ValueError, match="a ballot of 64 lanes needs i64, got i32"):
+        r.ballot(fx.T.i32, i < 3)
     assert str(r.perm_b32(i, i, 0x01020304).type) == "i32"
     assert str(r.rcp(fx.T.f32, f).type) == "f32"
     assert str(r.exp2(fx.T.f32, f.ir_value()).type) == "f32"
@@ -208,3 +210,17 @@ def test_every_public_name_says_what_it_takes() -> None:
     assert without == []
     assert "Operands" in rocdl.mfma_f32_16x16x16f16.__doc__ and "gfx942" in rocdl.mfma_f32_16x16x16f16.__doc__
     assert "Operands" in rocdl.cvt_f32_bf8.__doc__  # a generated builder
+
+
+def test_buffer_offsets_are_integers(trace: Any) -> None:
+    """1.5 was 1."""
+    from flydsl.expr import buffer_ops
+
+    rsrc = buffer_ops.create_buffer_resource_from_addr(trace.arg(fx.Int64))
+    for wrong in (1.5, fx.Float32(2.0), trace.arg(fx.Float32)):
+        for call in (
+            lambda x: buffer_ops.buffer_load(rsrc, x), lambda x: buffer_ops.buffer_load(rsrc, 0, soffset_bytes=x),
+            lambda x: buffer_ops.create_buffer_resource_from_addr(trace.arg(fx.Int64), num_records_bytes=x),
+        ):
+            with pytest.raises(TypeError, match="an integer is expected, got"):
+                call(wrong)

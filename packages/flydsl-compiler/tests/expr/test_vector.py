@@ -41,8 +41,11 @@ def test_shuffle_masks_name_lanes(trace: Any) -> None:
     for mask in ([], [8], [-1]):  # -1 is an undefined lane of the IR
         with pytest.raises(ValueError, match="from 0 to 7"):
             v.shuffle(v, mask)
-    with pytest.raises(TypeError, match="another Vector of Int32"):
+    assert v.shuffle(v.to(fx.Uint32), [4]).dtype is fx.Int32
+    with pytest.raises(TypeError, match="another vector of i32, got vector<4xf32>"):
         v.shuffle(v.to(fx.Float32), [0])
+    with pytest.raises(ValueError, match="expects a vector value, got 3"):
+        v.shuffle(3, [0])
 
 
 def test_what_is_no_vector(trace: Any) -> None:

@@ -320,8 +320,9 @@ class Vector(ArithValue):
     @dsl_loc_tracing
     def shuffle(self, other: Any, mask: Any) -> Vector:
         """Lanes picked by `mask` (static ints) from the concatenation of this and `other`."""
-        if not isinstance(other, Vector) or other.dtype is not self.dtype:
-            raise TypeError(f"shuffle needs another Vector of {self.dtype}, got {other!r}")
+        other = other if isinstance(other, Vector) else Vector(other)
+        if other.type.element_type != self.type.element_type:
+            raise TypeError(f"shuffle needs another vector of {self.type.element_type}, got {other.type}")
         mask, lanes = [int(m) for m in mask], self.numel + other.numel
         if not mask or not all(0 <= m < lanes for m in mask):
             raise ValueError(f"a shuffle mask has one lane or more, each from 0 to {lanes - 1}, got {mask}")

@@ -235,11 +235,13 @@ _install_operators(ArithValue)
 
 
 def i32_operand(value: Any) -> ir.Value:
-    """`value` (int, Numeric or raw) as an i32 value."""
+    """`value` (int, Numeric or raw) as an i32 value. TypeError for anything else."""
     i32 = ir.IntegerType.get_signless(32)
     value = number_of(value)
     if isinstance(value, int):
         return _emit.constant(i32, value)
+    if not isinstance(value, ir.Value) and not hasattr(value, "ir_value"):
+        raise TypeError(f"an integer is expected, got {value!r}")
     raw = value if isinstance(value, ir.Value) else value.ir_value()
     return _emit.int_resize(raw, i32, getattr(raw, "signed", None))
 
