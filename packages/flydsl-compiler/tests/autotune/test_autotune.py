@@ -469,6 +469,19 @@ def test_winners_of_functions_of_the_same_name(pair: Callable[..., Any]) -> None
     assert set(x) <= {64.0, 128.0}
 
 
+def test_a_changed_body_is_searched_anew(pair: Callable[..., Any]) -> None:
+    """That of a kernel which the function launches, too; where it stands in the file does not matter."""
+    x = np.zeros(128, np.float32)
+
+    def entries(*replacements: tuple[str, str]) -> int:
+        function = pair("edited", *replacements).run
+        function(x, 128)
+        return len(json.loads(function.cache.path.read_text()))
+
+    assert entries() == 1 and entries(("@flyc.kernel", "\n\n@flyc.kernel")) == 1
+    assert entries(("fx.Float32(TILE)", "fx.Float32(TILE + 1)")) == 2 and set(x) <= {65.0, 129.0}
+
+
 def test_a_file_with_other_things_in_it() -> None:
     function = tuned([])
     file = Path(function.cache.path)

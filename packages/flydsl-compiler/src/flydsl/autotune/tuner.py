@@ -275,6 +275,8 @@ class Autotuner:
         tensors = {n: getattr(v, "tensor", v) for n, v in call.by_name.items() if _is_tensor(v)}
         hints = merge_compile_hints(getattr(self.fn, "compile_hints", {}), CompilationContext.get_compile_hints())
         key = [f"_function_:{getattr(self.fn, '__module__', '')}.{getattr(self.fn, '__qualname__', self.__name__)}"]
+        if hasattr(self.fn, "body_digest"):
+            key.append(f"_body_:{self.fn.body_digest()}")  # what was best of another body need not be of this one
         key += [f"{name}={_key_value(call.by_name.get(name))!r}" for name in self.keys]
         key += [f"{name}:{tensor.dtype}" for name, tensor in sorted(tensors.items())]
         key += [f"{name}:{_stride_pattern(tensor)}" for name, tensor in sorted(tensors.items())]
