@@ -30,10 +30,11 @@ def _scalar(value: Any) -> Any:
     return (type(value), inner) if type(inner) in (bool, int, float) else None
 
 
-def _is_users_object(value: Any) -> bool:
-    """Whether a value is an instance of a class of the user's, with attributes."""
-    package = type(value).__module__.partition(".")[0]
-    return package not in ("builtins", "flydsl", "numpy", "torch") and hasattr(value, "__dict__")
+@functools.lru_cache(maxsize=256)
+def _has_attributes(kind: type) -> bool:
+    """Whether instances of a class have attributes: a namespace, or a class of the user's."""
+    is_users = kind.__module__.partition(".")[0] not in ("builtins", "flydsl", "numpy", "torch")
+    return kind is SimpleNamespace or is_users and kind.__dictoffset__ != 0
 
 
 def _copy(value: Any) -> Any:
@@ -41,7 +42,7 @@ def _copy(value: Any) -> Any:
     kind = type(value)
     if kind is list or kind is dict or kind is set:
         return value.copy()
-    return dict(vars(value)) if isinstance(value, SimpleNamespace) or _is_users_object(value) else None
+    return vars(value).copy() if _has_attributes(kind) else None
 
 
 def _marks(content: Any) -> Any:
@@ -59,8 +60,9 @@ def _changed(value: Any, before: Any, is_log: bool) -> bool:
         now, old = _marks(vars(value)), _marks(before)
         return any(key in now and now[key] != mark for key, mark in old.items() if mark[1] is not None)
     content = vars(value) if isinstance(value, SimpleNamespace) else value
-    if isinstance(content, list) and len(content) == len(before) and all(map(operator.is_, content, before)):
-        return False
+    if not isinstance(content, set) and len(content) == len(before) and all(map(operator.is_, content, before)):
+        if isinstance(content, list) or all(map(operator.is_, content.values(), before.values())):
+            return False  # as nearly always
     now, old = _marks(content), _marks(before)
     if isinstance(content, set):
         return not old <= now if is_log else len(content) != len(before) or now != old
@@ -84,7 +86,7 @@ class _Snapshot:
     """
 
     def __init__(self, frame: FrameType | None) -> None:
-        self.names: list[tuple[str, Any, Any, FrameType | None]] = []
+        self.scopes: list[tuple[FrameType | None, list[tuple[str, Any, Any]]]] = []  # no frame: globals
         own: set[int] = set()  # of the traced functions themselves
         traced = False
         while frame is not None and not traced:
@@ -93,23 +95,25 @@ class _Snapshot:
             if not is_framework_file(code.co_filename) and code.co_name != "<module>":
                 values = {name: value for name, value in frame.f_locals.items() if name not in _GENERATED}
                 own.update(id(value) for name, value in values.items() if name not in code.co_freevars)
-                self.names += [(name, value, _copy(value), frame) for name, value in values.items()]
+                self.scopes.append((frame, [(name, value, _copy(value)) for name, value in values.items()]))
                 found = ((name, frame.f_globals.get(name)) for name in _global_names(code))
-                self.names += [(n, v, content, None) for n, v in found if (content := _copy(v)) is not None]
+                self.scopes.append((None, [(n, v, content) for n, v in found if (content := _copy(v)) is not None]))
             frame = frame.f_back
         self.own = own
         if not traced:  # somebody builds operations by hand: there are no traced functions
-            self.names = []
+            self.scopes = []
 
     def changed(self) -> tuple[str, str] | None:
         """The first name that changed and how, or None."""
-        for name, value, content, frame in self.names:
-            if frame is not None and frame.f_locals.get(name, value) is not value:
-                return name, "gets a new value"
-            if name == "self" and not isinstance(value, dict):
-                continue  # what the methods of an object count while tracing has always been theirs
-            if content is not None and _changed(value, content, id(value) not in self.own):
-                return name, f"({type(value).__name__}) is changed"
+        for frame, names in self.scopes:
+            now = frame.f_locals if frame is not None else {}
+            for name, value, content in names:
+                if now.get(name, value) is not value:
+                    return name, "gets a new value"
+                if name == "self" and not isinstance(value, dict):
+                    continue  # what the methods of an object count while tracing has always been theirs
+                if content is not None and _changed(value, content, id(value) not in self.own):
+                    return name, f"({type(value).__name__}) is changed"
         return None
 
 
