@@ -176,7 +176,8 @@ SUPPORTED: dict[str, tuple[str, str]] = {
     "generator-expression": ("Y[t] = sum((X[t] for _ in range(3)), fx.Float32(0.0))", "x * 3"),
     "f-string": ("name = f'{n}-{2 + 1}'\nassert name.endswith('-3')\nY[t] = X[t]", "x"),
     "log-of-tracing": (
-        "if t > 3:\n    events.append('then')\n    Y[t] = X[t]\nassert events == ['then']\n",
+        "if t > 3:\n    events.append('then')\n    tally.note()\n    Y[t] = X[t]\n"
+        "assert events == ['then'] and tally.notes == 1 and tally == {'a': 1}",
         "np.where(i > 3, x, old)",
     ),
     "numpy-number": (
@@ -272,6 +273,15 @@ PRELUDE = """
 counter = 0
 counts = {"n": 0}
 events = []
+
+class Tally(dict):
+    notes = 0
+
+    def note(self):
+        self.notes += 1
+        self["a"] = 1
+
+tally = Tally()
 
 def helper(v):
     if v > 3.0:

@@ -19,6 +19,7 @@ from typing import Any
 from flydsl.tracing.diagnostics import DSLCompileError, fail, is_framework_file
 
 _SCALARS = (bool, int, float, str, type(None))
+_CONTAINERS = (list, dict, set, SimpleNamespace)
 _GENERATED = ("__ret_names", "__iv")
 
 
@@ -31,18 +32,18 @@ def _scalar(value: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=256)
-def _has_attributes(kind: type) -> bool:
-    """Whether instances of a class have attributes: a namespace, or a class of the user's."""
-    is_users = kind.__module__.partition(".")[0] not in ("builtins", "flydsl", "numpy", "torch")
-    return kind is SimpleNamespace or is_users and kind.__dictoffset__ != 0
+def _has_attributes(kind: Any) -> bool:
+    """Whether a class is the user's and its instances have attributes."""
+    package = kind.__module__.partition(".")[0]
+    return package not in ("builtins", "flydsl", "numpy", "torch") and kind.__dictoffset__ != 0
 
 
 def _copy(value: Any) -> Any:
     """A shallow copy of a container, or of the attributes of an object; None for anything else."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind is list or kind is dict or kind is set:
         return value.copy()
-    return vars(value).copy() if _has_attributes(kind) else None
+    return vars(value).copy() if kind is SimpleNamespace or _has_attributes(kind) else None
 
 
 def _marks(content: Any) -> Any:
@@ -55,7 +56,9 @@ def _marks(content: Any) -> Any:
 
 def _changed(value: Any, before: Any, is_log: bool) -> bool:
     """Whether the plain values of a container or object differ from those in the copy; a log may have got more."""
-    if not isinstance(value, (list, dict, set, SimpleNamespace)):
+    if type(value) not in _CONTAINERS:
+        if is_log:
+            return False  # it may count what is traced
         # A new attribute, or one that was None, is kept for later (a cache); the other ones have another value.
         now, old = _marks(vars(value)), _marks(before)
         return any(key in now and now[key] != mark for key, mark in old.items() if mark[1] is not None)
@@ -82,7 +85,7 @@ class _Snapshot:
     """What the names of the running traced functions are bound to, and what plain values their containers hold.
 
     Containers from outside of the trace (globals, variables of a function around the kernel) may be logs of what is
-    traced: only what they held already must stay.
+    traced: only what they held already must stay. Objects from there may count.
     """
 
     def __init__(self, frame: FrameType | None) -> None:
