@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import flydsl.expr as fx
@@ -174,6 +175,13 @@ def test_printf(trace: Any) -> None:
     assert '"{} of 4 Float32"' in trace.text() and '"{} {}"' in trace.text()
     with pytest.raises(ValueError, match="placeholders"):
         fx.printf("{}")
+
+
+def test_printf_of_pointers_and_numpy_numbers(trace: Any) -> None:
+    with pytest.raises(ValueError, match=r"printf cannot print Pointer<f32, global.*fx.ptrtoint\(p\)"):
+        fx.printf("{}", fx.get_iter(dynamic_matrix(trace)))
+    fx.printf("{} {}", np.int32(3), np.float32(1.5))
+    assert '"3 1.5"' in trace.text()
 
 
 def test_atoms_and_tiles_that_do_not_fit(trace: Any) -> None:

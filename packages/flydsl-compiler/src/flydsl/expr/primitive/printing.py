@@ -16,7 +16,7 @@ from flydsl.tracing.numbers import numpy_scalar
 from .._lanes import numel
 from .._vector import Vector
 from ..numeric import Float32, Float64, Index, Int32, Int64, Numeric, NumericMeta
-from ..values.tensor import Tensor
+from ..values.tensor import Pointer, Tensor
 
 # [align][sign][#][0][width][.precision][type] of Python's format language, as far as C's printf has it.
 _SPEC = re.compile(r"([<>]?)([+ ]?)(#?)(0?)(\d*)((?:\.\d+)?)([dxXofeEgG]?)")
@@ -33,6 +33,8 @@ def _literal(arg: Any, spec: str = "") -> str | None:
 
 
 def _print_operand(arg: Any) -> ir.Value:
+    if isinstance(arg, Pointer):
+        raise ValueError(f"printf cannot print {arg}: print what it points to, p.load(), or fx.ptrtoint(p)")
     if isinstance(arg, Tensor):
         arg = _elements(arg)
     cls = getattr(arg, "dtype", None)
