@@ -295,7 +295,7 @@ class Tensor(FlyValue):
         """Set every element; the shape must be static. ValueError for a number that the elements cannot be."""
         if isinstance(value, (int, float)):
             check_literal(value, self.dtype)
-        if not self.layout.is_static_shape:
+        if not self.shape.is_static:
             raise ValueError(f"fill needs a static shape, got {self}")
         self.store(Vector.filled(self.shape.to_py_value(), value, self.dtype))
 
