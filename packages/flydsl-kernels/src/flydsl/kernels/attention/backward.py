@@ -27,7 +27,7 @@ from .operand import DenseRows
 from .scores import lanes_of, packed, place, total_of
 from .sequence import Sequence, Sizes, head_matrix, held_rows, logits_of, store_head
 from .tiles import PassingStatistic, PassingTile, PassingTiles
-from .weave import Work, count_of, do, part_of, tile_product, weave
+from .weave import Work, count_of, do, parts_of, tile_product, weave
 
 __all__ = ["build_attention_backward"]
 
@@ -172,8 +172,9 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
         def own_row(results, n):
             """Shift and delta of this lane's row in block number n."""
             first_key, row = place(places, n * (config.values // config.blocks))
-            parts = [total_of(part_of(mine[1], n, k).load().to(fx.Float32)
-                              * part_of(results, n, k).load().to(fx.Float32)) for k in range(count_of(results, 2))]
+            errors, values = parts_of(mine[1]), parts_of(results)
+            parts = [total_of(errors(n, k).load().to(fx.Float32) * values(n, k).load().to(fx.Float32))
+                     for k in range(count_of(results, 2))]
             value = sum(parts[1:], parts[0])
             value = value + fx.shuffle_xor(value, config.matrix.m, wave)
             lse, of_lse = [statistic(data, own_head).load(block * BM + row, 1)[0] for data in (Lse, DLse)]
