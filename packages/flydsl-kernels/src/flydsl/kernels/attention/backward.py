@@ -159,8 +159,8 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
         scores, products, slopes = [scores_of.make_fragment_C((BN, BM)) for _ in fx.range_constexpr(3)]
         places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout((BN, BM))))
         memory = fx.SharedAllocator()
-        tiles = [PassingTile(memory, element, config.target, tiles, config.stages) for tiles in config.tiles]
-        statistics = [PassingStatistic(memory, config.threads, config.stages) for _ in range(config.statistics)]
+        tiles = [PassingTile(memory, element, config.target, tiles, config.stages, config.rolled) for tiles in config.tiles]
+        statistics = [PassingStatistic(memory, config.threads, config.stages, BN if config.target.tensor_moves and config.direct else 0) for _ in range(config.statistics)]
         along, across = fx.make_copy_atom(fx.UniversalCopy128b(), element), config.read_across()
         sums = [sums_of.make_fragment_C((columns, BM)) for columns in ((D, DV) if by_keys else (D,))]
         for s in sums:
@@ -221,7 +221,8 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
 
         moves = PassingTiles([*tiles, *statistics], sources, config.direct)
         if begin < end:
-            for step in fx.pipeline_range(fx.Pipeline((end - begin) * passes, config.stages, moves.producer())):
+            for step in fx.pipeline_range(fx.Pipeline((end - begin) * passes, config.stages, moves.producer(),
+                                                      rolled=config.rolled, kept=config.kept)):
                 head, row = where(step.tile)
                 starts = [Work(partial(step.start, piece)) for piece in range(moves.pieces)]
                 # What passes through registers starts late where sums of four blocks leave few.
@@ -244,7 +245,8 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
                 else:
                     weave(then, mine[1], made.weigh(shift, shift_of), following=last)
                     do(made.differ(delta))
-                weave(last, config.turned(made.errors))
+                weave(last, config.turned(made.errors), turn=step if config.splits_turn and config.stages > 1 else None, early=config.kept > 0,
+                      stores=[Work(partial(step.store, i)) for i in range(moves.pieces)] if config.splits_turn and not config.direct else [])
 
         origin, owner, length, heads = (here.key, kv_head, sizes.keys, sizes.heads // config.group) if by_keys else (
             here.row, own_head, sizes.rows, sizes.heads)

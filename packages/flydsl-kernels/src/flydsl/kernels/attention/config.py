@@ -347,23 +347,36 @@ class BackwardConfig(ForwardConfig):
         return READY
 
     @property
+    def _moved(self) -> bool:
+        """Whether tensor moves bring the tiles, of four stages."""
+        return self.target.tensor_moves and super().direct is not None and self.keys % self.waves == 0
+
+    @property
     def stages(self) -> int:
         """Two, if there is room in LDS."""
-        return 2 if 2 * self._stage_bytes <= self.target.lds_bytes else 1
+        return 4 if self._moved else 2 if 2 * self._stage_bytes <= self.target.lds_bytes else 1
 
     @property
     def direct(self) -> Any:
-        return super().direct if self.stages == 2 and self.target.dma128 else None
+        return super().direct if self._moved or self.stages == 2 and self.target.dma128 else None
+
+    @property
+    def rolled(self) -> bool:
+        return self._moved
+
+    @property
+    def kept(self) -> int:
+        return int(self._moved)
 
     @property
     def statistics(self) -> int:
         """Of each passing row that go through LDS, where two stages have room for them; else waves load them."""
-        more = 2 * (self._stage_bytes + STATISTICS * 4 * self.threads)
+        more = self.stages * (self._stage_bytes + STATISTICS * 4 * self.threads)
         return STATISTICS if self.by_keys and more <= self.target.lds_bytes else 0
 
     @property
     def _stage_bytes(self) -> int:
-        return 2 * sum(tile.size for tiles in self.tiles for tile in tiles)
+        return 2 * sum(tile.size for tiles in self._tiles(False) for tile in tiles)
 
     @property
     def lds_bytes(self) -> int:
@@ -376,11 +389,14 @@ class BackwardConfig(ForwardConfig):
         waves = 1 if self.blocks * (1 + self.by_keys) > 3 else 2
         return {"rocdl.waves_per_eu": waves} if self.target.register_quarters else {}
 
+    def _tiles(self, direct: bool) -> tuple[tuple[Tile, ...], ...]:
+        return tuple(tiles_of(self.target, self.keys, columns, self.threads, True, across, direct)
+                     for columns, across in ((self.d, True), (self.dv, self.by_keys)))
+
     @property
     def tiles(self) -> tuple[tuple[Tile, ...], ...]:
         """How the two operands that pass by lie in LDS."""
-        return tuple(tiles_of(self.target, self.keys, columns, self.threads, True, across)
-                     for columns, across in ((self.d, True), (self.dv, self.by_keys)))
+        return self._tiles(self._moved)
 
 
 def choose_backward(target: Target, short: bool = False, **options: Any) -> BackwardConfig:

@@ -377,14 +377,20 @@ class PassingStatistic:
 
     pieces = 1
 
-    def __init__(self, memory: Any, size: int, stages: int) -> None:
+    def __init__(self, memory: Any, size: int, stages: int, rows: int = 0) -> None:
         array: Any = fx.Array
-        self._arrays = [memory.allocate(array[fx.Float32, size, 16]).peek() for _ in range(stages)]
+        self._rows = rows
+        self._size = size
+        n = 1 if rows else stages
+        self._arrays = [memory.allocate(array[fx.Float32, size * (stages if rows else 1), 16]).peek() for _ in range(n)]
         self._staged: Any = None
 
     def read(self, stage: int) -> Callable[[Any, int], Any]:
         """``load(row, n)`` of `n` values from a row of the tile on."""
-        return partial(lds_read, self._arrays[stage].ptr)
+        return partial(lds_read, self._start(stage))
+
+    def _start(self, stage):
+        return self._arrays[0].ptr + stage * self._size if self._rows else self._arrays[stage].ptr
 
     def fetch(self, source: Buffer, first: Any, piece: int) -> None:
         """Start loading the values from `first` on into registers."""
@@ -396,6 +402,11 @@ class PassingStatistic:
 
     def copy(self, source: Buffer, first: Any, stage: int, piece: int) -> None:
         """Start copying the values from `first` on to LDS, without registers (gfx950)."""
+        if self._rows:
+            from flydsl.expr.rocdl import tdm_ops
+            tdm_ops.tensor_load_2d(tdm_ops.make_tensor_descriptor_2d(
+                source.pointer, self._start(stage), (first, 0), (self._rows, 1), (1, 1), (self._rows, 1), 4, 1, 0, 4, oob_outer_bound=source.count))
+            return
         atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS32b(), fx.Float32)
         place = fx.make_view(self._arrays[stage].ptr + fx.wave_index() * fx.num_warp_threads(), fx.make_layout(1, 1))
         fx.copy(atom, source.view(fx.thread_idx.x, 1), place, soffset=first)
