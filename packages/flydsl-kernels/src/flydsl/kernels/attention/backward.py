@@ -27,7 +27,7 @@ from .operand import DenseRows
 from .scores import lanes_of, packed, place, total_of
 from .sequence import Sequence, Sizes, head_matrix, held_rows, logits_of, store_head
 from .tiles import PassingStatistic, PassingTile, PassingTiles
-from .weave import Work, count_of, do, parts_of, tile_product, weave
+from .weave import Work, count_of, do, parts_of, reads_ahead, tile_product, weave
 
 __all__ = ["build_attention_backward"]
 
@@ -209,11 +209,12 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
                       for data, start, stride, columns in (queries(head) if by_keys else keys)),
                     *((statistic(data, head), row) for data in (Shift, Delta)[:config.statistics])]
 
-        def products_of(number, columns, stage):
+        rows_of = first.get_slice(own).make_fragment_A((BN, D))
+
+        def products_of(number, columns, stage, begun=0):
             """S or dP, from a tile along its rows and what is held."""
             result = (scores, products)[number]
-            result.fill(0.0)
-            return tile_product(first, result, (BN, columns), along, tiles[number].along(stage), own)
+            return tile_product(first, result, (BN, columns) if number else rows_of, along, tiles[number].along(stage), own, begun)
 
         def sums_from(number, columns, stage):
             """Products of a tile across its rows, added to a sum."""
@@ -221,8 +222,13 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
 
         moves = PassingTiles([*tiles, *statistics], sources, config.direct)
         if begin < end:
-            for step in fx.pipeline_range(fx.Pipeline((end - begin) * passes, config.stages, moves.producer(),
-                                                      rolled=config.rolled, kept=config.kept)):
+            pipeline = fx.Pipeline((end - begin) * passes, config.stages, moves.producer(),
+                                                      rolled=config.rolled, kept=config.kept)
+            begun = reads_ahead(mine[0]) if fx.const_expr(config.splits_turn) else 0
+            if fx.const_expr(config.splits_turn):
+                pipeline.start()
+                products_of(0, D, 0).read(begun)
+            for step in fx.pipeline_range(pipeline):
                 head, row = where(step.tile)
                 starts = [Work(partial(step.start, piece)) for piece in range(moves.pieces)]
                 # What passes through registers starts late where sums of four blocks leave few.
@@ -235,7 +241,9 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
                     (shift, early), (delta, late) = [_of_rows(load, scores, places) for load in loads]
                 made = Errors(config, scores, products, slopes, unit)
                 then = products_of(1, DV, step.stage)
-                weave(products_of(0, D, step.stage), mine[0], copies=early + soon, following=then)
+                scores.fill(0.0)
+                products.fill(0.0)
+                weave(products_of(0, D, step.stage, begun), mine[0], copies=early + soon, following=then)
                 logits_for(head).apply(scores, places, row, slopes if config.softcap else None)
                 last = sums_from(0, D, step.stage)
                 if fx.const_expr(by_keys):
@@ -245,7 +253,8 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
                 else:
                     weave(then, mine[1], made.weigh(shift, shift_of), following=last)
                     do(made.differ(delta))
-                weave(last, config.turned(made.errors), turn=step if config.splits_turn and config.stages > 1 else None, early=config.kept > 0,
+                following = products_of(0, D, (step.stage + 1) % config.stages) if fx.const_expr(config.splits_turn) else None
+                weave(last, config.turned(made.errors), following=following, turn=step if config.splits_turn and config.stages > 1 else None, early=config.kept > 0,
                       stores=[Work(partial(step.store, i)) for i in range(moves.pieces)] if config.splits_turn and not config.direct else [])
 
         origin, owner, length, heads = (here.key, kv_head, sizes.keys, sizes.heads // config.group) if by_keys else (
