@@ -361,6 +361,11 @@ class BackwardConfig(ForwardConfig):
         return super().direct if self._moved or self.stages == 2 and self.target.dma128 else None
 
     @property
+    def alone(self) -> bool:
+        held = self.blocks * self.matrix.m * ((self.d + self.dv) // 2 + self.d + self.by_keys * self.dv + 3 * self.keys) // self.target.wave
+        return held > self.target.simd_registers * 3 // 8
+
+    @property
     def rolled(self) -> bool:
         return self._moved
 
@@ -386,7 +391,7 @@ class BackwardConfig(ForwardConfig):
     def hints(self) -> dict[str, Any]:
         """For the compiler: two waves share a SIMD, of 512 registers each; where several blocks have sums that need
         more, one wave takes all registers."""
-        waves = 1 if self.blocks * (1 + self.by_keys) > 3 else 2
+        waves = 1 if self.alone else 2
         return {"rocdl.waves_per_eu": waves} if self.target.register_quarters else {}
 
     def _tiles(self, direct: bool) -> tuple[tuple[Tile, ...], ...]:
@@ -419,7 +424,8 @@ def choose_backward(target: Target, short: bool = False, **options: Any) -> Back
         more = by_keys and any(options.get(name) for name in ("softcap", "alibi", "bias"))
         tile.update(blocks=2 if short else 3 if more else 4)
     parts = 2 * matrix_of(target).m  # columns that two waves can share
-    tight = by_keys or target.arch == "gfx120"  # has no room for the sums of all columns beyond 192
+    if target.arch == 'gfx1250' and d > 128: tile.update(blocks=2)
+    tight = target.arch != 'gfx1250' and by_keys or target.arch == "gfx120"  # has no room for the sums of all columns beyond 192
     if tight and d > 192 and options["d"] % parts == options["dv"] % parts == 0:
         tile.update(waves=max(tile["waves"], 4 if target.wave == 64 else 8), sharing=2)
     return BackwardConfig(**{**tile, **options}, target=target)
