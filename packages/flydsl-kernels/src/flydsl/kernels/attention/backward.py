@@ -159,8 +159,10 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
         scores, products, slopes = [scores_of.make_fragment_C((BN, BM)) for _ in fx.range_constexpr(3)]
         places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout((BN, BM))))
         memory = fx.SharedAllocator()
-        tiles = [PassingTile(memory, element, config.target, tiles, config.stages, config.rolled) for tiles in config.tiles]
-        statistics = [PassingStatistic(memory, config.threads, config.stages, BN if config.target.tensor_moves and config.direct else 0) for _ in range(config.statistics)]
+        tiles = [PassingTile(memory, element, config.target, tiles, config.stages, config.rolled)
+                 for tiles in config.tiles]
+        statistics = [PassingStatistic(memory, BN, config.threads, config.stages, config.rolled)
+                      for _ in range(config.statistics)]
         along, across = fx.make_copy_atom(fx.UniversalCopy128b(), element), config.read_across()
         sums = [sums_of.make_fragment_C((columns, BM)) for columns in ((D, DV) if by_keys else (D,))]
         for s in sums:
@@ -209,12 +211,15 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
                       for data, start, stride, columns in (queries(head) if by_keys else keys)),
                     *((statistic(data, head), row) for data in (Shift, Delta)[:config.statistics])]
 
-        rows_of = first.get_slice(own).make_fragment_A((BN, D))
+        passed = scores_of.make_fragment_A((BN, D))
 
-        def products_of(number, columns, stage, begun=0):
-            """S or dP, from a tile along its rows and what is held."""
-            result = (scores, products)[number]
-            return tile_product(first, result, (BN, columns) if number else rows_of, along, tiles[number].along(stage), own, begun)
+        def scores_from(stage, begun=0):
+            """S, from a tile along its rows and what is held; some reads are `begun`."""
+            return tile_product(first, scores, passed, along, tiles[0].along(stage), own, begun)
+
+        def products_from(stage):
+            """dP, likewise."""
+            return tile_product(first, products, (BN, DV), along, tiles[1].along(stage), own)
 
         def sums_from(number, columns, stage):
             """Products of a tile across its rows, added to a sum."""
@@ -222,17 +227,20 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
 
         moves = PassingTiles([*tiles, *statistics], sources, config.direct)
         if begin < end:
-            pipeline = fx.Pipeline((end - begin) * passes, config.stages, moves.producer(),
-                                                      rolled=config.rolled, kept=config.kept)
+            pipeline = fx.Pipeline((end - begin) * passes, config.stages, moves.producer(), rolled=config.rolled,
+                                   kept=config.kept)
             begun = reads_ahead(mine[0]) if fx.const_expr(config.splits_turn) else 0
             if fx.const_expr(config.splits_turn):
                 pipeline.start()
-                products_of(0, D, 0).read(begun)
+                scores_from(0).read(begun)
             for step in fx.pipeline_range(pipeline):
                 head, row = where(step.tile)
-                starts = [Work(partial(step.start, piece)) for piece in range(moves.pieces)]
-                # What passes through registers starts late where sums of four blocks leave few.
-                soon, later = ([], starts) if by_keys and config.blocks > 3 else (starts, [])
+                soon, later = moves.starts(step), []
+                # Beside sums of four blocks there is no room for what passes through registers before the first product
+                # has ended; and tensor moves take less from the reads of a product that waits for LDS less (70 % of the
+                # loops of 128 columns instead of 68 and 67).
+                if fx.const_expr(config.blocks > 3):
+                    soon, later = later, soon
                 (shift, delta), shift_of = own_rows, lambda shift: shift
                 early, late = list[Work](), list[Work]()
                 if fx.const_expr(by_keys):
@@ -240,10 +248,10 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
                         statistics, step.stage, (statistic(data, head) for data in (Lse, Delta)), row)
                     (shift, early), (delta, late) = [_of_rows(load, scores, places) for load in loads]
                 made = Errors(config, scores, products, slopes, unit)
-                then = products_of(1, DV, step.stage)
+                then = products_from(step.stage)
                 scores.fill(0.0)
                 products.fill(0.0)
-                weave(products_of(0, D, step.stage, begun), mine[0], copies=early + soon, following=then)
+                weave(scores_from(step.stage, begun), mine[0], copies=early + soon, following=then)
                 logits_for(head).apply(scores, places, row, slopes if config.softcap else None)
                 last = sums_from(0, D, step.stage)
                 if fx.const_expr(by_keys):
@@ -251,11 +259,13 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
                     weave(then, mine[1], made.weigh(shift, shift_of), late, following=after)
                     weave(after, config.turned(made.weights), made.differ(delta), later, config.delay, last)
                 else:
-                    weave(then, mine[1], made.weigh(shift, shift_of), following=last)
+                    weave(then, mine[1], made.weigh(shift, shift_of), later, following=last)
                     do(made.differ(delta))
-                following = products_of(0, D, (step.stage + 1) % config.stages) if fx.const_expr(config.splits_turn) else None
-                weave(last, config.turned(made.errors), following=following, turn=step if config.splits_turn and config.stages > 1 else None, early=config.kept > 0,
-                      stores=[Work(partial(step.store, i)) for i in range(moves.pieces)] if config.splits_turn and not config.direct else [])
+                turn = {}
+                if fx.const_expr(config.splits_turn):
+                    turn = dict(turn=step, following=scores_from((step.stage + 1) % config.stages),
+                                stores=moves.stores(step), early=config.kept > 0)
+                weave(last, config.turned(made.errors), **turn)
 
         origin, owner, length, heads = (here.key, kv_head, sizes.keys, sizes.heads // config.group) if by_keys else (
             here.row, own_head, sizes.rows, sizes.heads)
