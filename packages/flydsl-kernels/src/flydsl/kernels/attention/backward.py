@@ -53,6 +53,38 @@ def _store_statistics(Shift, Delta, alone, at, shift, delta):  # noqa: N803
         Delta[at] = delta
 
 
+def _own_row(n: int, places: Any, config: Any) -> tuple[Any, Any]:
+    """First passing row and held row of a lane in block number `n`."""
+    return place(places, n * (config.values // config.blocks))
+
+
+def _own_rows(errors: Any, results: Any, statistics: list[Any], places: Any, first: Any, config: Any) -> Any:
+    """Shift and delta of this lane's held row of each block, of which row `first` is the first.
+
+    Args:
+        errors, results: dO and O of those rows; `statistics`: logarithms and what is subtracted from delta.
+    """
+    shifts, deltas = [], []
+    of_errors, of_results = parts_of(errors), parts_of(results)
+    for n in range(config.blocks):
+        products = [total_of(of_errors(n, k).load().to(fx.Float32) * of_results(n, k).load().to(fx.Float32))
+                    for k in range(count_of(results, 2))]
+        delta = sum(products[1:], products[0])
+        delta = delta + fx.shuffle_xor(delta, config.matrix.m, fx.num_warp_threads())
+        lse, of_lse = [s.load(first + _own_row(n, places, config)[1], 1)[0] for s in statistics]
+        shifts.append(_shift_of(lse))
+        deltas.append(delta - of_lse)
+    return tuple(shifts), tuple(deltas)  # lists are of passing rows
+
+
+def _store_rows(rows: Any, results: Any, here: Any, start: Any, places: Any, first: Any, config: Any) -> None:
+    """Store what :func:`_own_rows` found, for the launch for keys."""
+    for n, (shift, delta) in enumerate(zip(*rows, strict=True)):
+        first_key, row = _own_row(n, places, config)
+        alone = (first_key == 0) & (first + row < here.rows) & (fx.thread_idx.x < config.row_threads)
+        _store_statistics(*results, alone, start + first + row, shift, delta)
+
+
 def _load(buffer: Any, first: Any, row: Any, n: int) -> Any:
     """`n` values from a row of a tile on, whose first is row `first`."""
     return buffer.load(first + row, n)
@@ -137,7 +169,7 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
                     StartsK, sizes: Sizes, first: fx.TiledMma, second: fx.TiledMma, config: fx.Constexpr):
     """Workgroup (head, block, sequence): `config.rows` queries of a head, or keys of a head of k and v (`by_keys`)."""
     element, tid, BM, BN, D, DV = config.element, fx.thread_idx.x, config.rows, config.keys, config.d, config.dv
-    by_keys, wave, own = fx.const_expr(config.by_keys), fx.num_warp_threads(), config.row_thread(tid)
+    by_keys, own = fx.const_expr(config.by_keys), config.row_thread(tid)
     own_head, block, batch = fx.block_idx
     here = Sequence(batch, sizes, config, StartsQ, StartsK, None)
     # What is held and what passes: two operands each, the first of D columns and the second of DV.
@@ -171,25 +203,13 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
         def statistic(data, head):
             return Buffer(data, fx.Float32, here.statistic(head, sizes), here.rows)
 
-        def own_row(results, n):
-            """Shift and delta of this lane's row in block number n."""
-            first_key, row = place(places, n * (config.values // config.blocks))
-            errors, values = parts_of(mine[1]), parts_of(results)
-            parts = [total_of(errors(n, k).load().to(fx.Float32) * values(n, k).load().to(fx.Float32))
-                     for k in range(count_of(results, 2))]
-            value = sum(parts[1:], parts[0])
-            value = value + fx.shuffle_xor(value, config.matrix.m, wave)
-            lse, of_lse = [statistic(data, own_head).load(block * BM + row, 1)[0] for data in (Lse, DLse)]
-            shift, delta, at = _shift_of(lse), value - of_lse, block * BM + row
-            alone = (first_key == 0) & (at < here.rows) & (tid < config.row_threads)
-            _store_statistics(Shift, Delta, alone, here.statistic(own_head, sizes) + at, shift, delta)
-            return shift, delta
-
         own_rows: Any = ((), ())  # shift and delta of each block of rows
         if fx.const_expr(not by_keys):
             o = (Out, *here.dense(here.row, own_head, sizes.rows, sizes.heads, DV), DV)
             results = _held(o, held, block, first, own, config)
-            own_rows = tuple(zip(*[own_row(results, n) for n in range(config.blocks)], strict=True))
+            of_row = [statistic(data, own_head) for data in (Lse, DLse)]
+            own_rows = _own_rows(mine[1], results, of_row, places, block * BM, config)
+            _store_rows(own_rows, (Shift, Delta), here, here.statistic(own_head, sizes), places, block * BM, config)
 
         def logits_for(head):
             return logits_of(config, sizes, here, head, block, Bias, Slopes, sizes.scale)
@@ -213,13 +233,9 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
 
         passed = scores_of.make_fragment_A((BN, D))
 
-        def scores_from(stage, begun=0):
-            """S, from a tile along its rows and what is held; some reads are `begun`."""
-            return tile_product(first, scores, passed, along, tiles[0].along(stage), own, begun)
-
-        def products_from(stage):
-            """dP, likewise."""
-            return tile_product(first, products, (BN, DV), along, tiles[1].along(stage), own)
+        def product_of(number, a, stage, begun=0):
+            """S or dP, from a tile along its rows and what is held; some reads are `begun`."""
+            return tile_product(first, (scores, products)[number], a, along, tiles[number].along(stage), own, begun)
 
         def sums_from(number, columns, stage):
             """Products of a tile across its rows, added to a sum."""
@@ -232,15 +248,10 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
             begun = reads_ahead(mine[0]) if fx.const_expr(config.splits_turn) else 0
             if fx.const_expr(config.splits_turn):
                 pipeline.start()
-                scores_from(0).read(begun)
+                product_of(0, passed, 0).read(begun)
             for step in fx.pipeline_range(pipeline):
                 head, row = where(step.tile)
-                soon, later = moves.starts(step), []
-                # Beside sums of four blocks there is no room for what passes through registers before the first product
-                # has ended; and tensor moves take less from the reads of a product that waits for LDS less (70 % of the
-                # loops of 128 columns instead of 68 and 67).
-                if fx.const_expr(config.blocks > 3):
-                    soon, later = later, soon
+                soon, later = ([], moves.starts(step)) if config.late else (moves.starts(step), [])
                 (shift, delta), shift_of = own_rows, lambda shift: shift
                 early, late = list[Work](), list[Work]()
                 if fx.const_expr(by_keys):
@@ -248,10 +259,10 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
                         statistics, step.stage, (statistic(data, head) for data in (Lse, Delta)), row)
                     (shift, early), (delta, late) = [_of_rows(load, scores, places) for load in loads]
                 made = Errors(config, scores, products, slopes, unit)
-                then = products_from(step.stage)
+                then = product_of(1, (BN, DV), step.stage)
                 scores.fill(0.0)
                 products.fill(0.0)
-                weave(scores_from(step.stage, begun), mine[0], copies=early + soon, following=then)
+                weave(product_of(0, passed, step.stage, begun), mine[0], copies=early + soon, following=then)
                 logits_for(head).apply(scores, places, row, slopes if config.softcap else None)
                 last = sums_from(0, D, step.stage)
                 if fx.const_expr(by_keys):
@@ -263,7 +274,7 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
                     do(made.differ(delta))
                 turn = {}
                 if fx.const_expr(config.splits_turn):
-                    turn = dict(turn=step, following=scores_from((step.stage + 1) % config.stages),
+                    turn = dict(turn=step, following=product_of(0, passed, (step.stage + 1) % config.stages),
                                 stores=moves.stores(step), early=config.kept > 0)
                 weave(last, config.turned(made.errors), **turn)
 

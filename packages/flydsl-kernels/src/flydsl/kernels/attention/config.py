@@ -372,6 +372,13 @@ class BackwardConfig(ForwardConfig):
         return self.wave_rows * columns // self.target.wave > self.target.simd_registers * 3 // 8
 
     @property
+    def late(self) -> bool:
+        """Whether what passes starts behind the first product. Sums of four blocks leave no registers for it before;
+        and tensor moves, which take LDS from a product that waits for it, keep 70 and 71 % of the loops of 128 columns
+        busy then instead of 68 and 67."""
+        return self.blocks > 3
+
+    @property
     def statistics(self) -> int:
         """Of each passing row that go through LDS, where its stages have room for them; else waves load them."""
         more = max(self.stages, 2) * (self._stage_bytes + STATISTICS * 4 * self.threads)
