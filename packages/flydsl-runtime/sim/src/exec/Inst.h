@@ -108,6 +108,7 @@ struct OpDef {
   ExecFn run = nullptr;      ///< runs it and the instructions that `Inst::joined` counts; null if it takes none along
   LaneFn lane = nullptr;     ///< inner loop, for the generic VALU path
   LaneFn laneSat = nullptr;  ///< inner loop when clamp means saturation
+  LaneFn laneResult = nullptr; ///< inner loop that leaves out the lane mask, for when nothing reads it
   Num dst = Num::None;
   Num src[3] = {Num::None, Num::None, Num::None};
   uint8_t nsrc = 0;

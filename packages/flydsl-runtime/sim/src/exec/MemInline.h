@@ -106,12 +106,22 @@ inline void fetchStored(const uint32_t *s, unsigned lane, uint8_t *p, const MemS
 template <unsigned N, unsigned kLanes> inline void loadDense(uint32_t *d, const uint8_t *p) {
   if constexpr (N == 1)
     memcpy(d, p, kLanes * 4);
+#if defined(__AVX512F__)
+  else if constexpr (N == 4)
+    for (unsigned l = 0; l < kLanes; l += kFourVectors)
+      loadFourVectors(d + l, p + l * 16);
+#endif
   else
     loadRows<N>(d, kLanes, [p](unsigned l) { return p + l * N * 4; });
 }
 template <unsigned N, unsigned kLanes> inline void storeDense(const uint32_t *s, uint8_t *p) {
   if constexpr (N == 1)
     memcpy(p, s, kLanes * 4);
+#if defined(__AVX512F__)
+  else if constexpr (N == 4)
+    for (unsigned l = 0; l < kLanes; l += kFourVectors)
+      storeFourVectors(s + l, p + l * 16);
+#endif
   else
     storeRows<N>(s, kLanes, [p](unsigned l) { return p + l * N * 4; });
 }
