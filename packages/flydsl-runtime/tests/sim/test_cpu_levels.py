@@ -38,7 +38,8 @@ ACCESSES = """
   v_xor_b32 v12, v12, v15
   global_store_dwordx4 v1, v[12:15], s[6:7]
   s_waitcnt vmcnt(0)
-""" + "".join(f"  global_load_dword v{20 + k}, v0, s[6:7] offset:{256 * k}\n" for k in range(4)) + "  s_waitcnt vmcnt(0)\n"
+""" + "".join(f"  global_load_dword v{20 + k}, v0, s[6:7] offset:{256 * k}\n" for k in range(4))
+ACCESSES += "  s_waitcnt vmcnt(0)\n"
 
 
 def expected_accesses(rows: np.ndarray) -> np.ndarray:

@@ -55,7 +55,8 @@ bool overlaps(const Operand &o, unsigned first, unsigned count) {
   return o.kind == OperandKind::Sgpr && o.reg < first + count && o.reg + unsigned(o.count) > first;
 }
 
-/// True if the instruction may read some of the scalar registers from `first` on, none of which has a meaning of its own.
+/// True if the instruction may read some of the scalar registers from `first` on, none of which has a meaning of its
+/// own.
 bool mayRead(const Inst &i, unsigned first, unsigned count) {
   const OpFacts &facts = i.def->facts;
   bool found = facts.relativeSrc || (i.ext && i.ext->second);

@@ -72,7 +72,8 @@ GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t pa
   scratch = allocate<uint8_t>(size_t(scratchPerLane) * lanes * waves.size());
   temps = allocate<Temps>(1);
   memset(lds, 0, ldsStride * size);
-  memset(temps, 0, sizeof(Temps));
+  memset(static_cast<void *>(temps), 0, sizeof(Temps));
+  temps->prepare(lanes);
   for (size_t i = 0; i < waves.size(); ++i)
     initial.clearVectors(registers + i * rows * kRow);
   random = d.scheduleSeed;

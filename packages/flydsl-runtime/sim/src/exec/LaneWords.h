@@ -52,6 +52,12 @@ inline void storePair(uint8_t *first, uint8_t *second, __m128 v) {
 #if defined(__AVX512F__)
 /// Lanes whose four dwords each fill four vectors of the host.
 constexpr unsigned kFourVectors = 16;
+inline __m512i lowerHalves(__m512i a, __m512i b) {
+  return _mm512_permutex2var_epi64(a, _mm512_setr_epi64(0, 1, 2, 3, 8, 9, 10, 11), b);
+}
+inline __m512i upperHalves(__m512i a, __m512i b) {
+  return _mm512_permutex2var_epi64(a, _mm512_setr_epi64(4, 5, 6, 7, 12, 13, 14, 15), b);
+}
 /// Loads four dwords of each of so many lanes, which lie side by side, into four rows.
 inline void loadFourVectors(uint32_t *d, const uint8_t *p) {
   const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);
@@ -59,8 +65,8 @@ inline void loadFourVectors(uint32_t *d, const uint8_t *p) {
   const __m512i a = _mm512_loadu_si512(p), b = _mm512_loadu_si512(p + 64);
   const __m512i c = _mm512_loadu_si512(p + 128), e = _mm512_loadu_si512(p + 192);
   auto two = [d](unsigned k, __m512i low, __m512i high) { // rows k and k + 1 of the lower and the upper lanes
-    _mm512_storeu_si512(d + k * kRow, _mm512_shuffle_i64x2(low, high, 0x44));
-    _mm512_storeu_si512(d + (k + 1) * kRow, _mm512_shuffle_i64x2(low, high, 0xee));
+    _mm512_storeu_si512(d + k * kRow, lowerHalves(low, high));
+    _mm512_storeu_si512(d + (k + 1) * kRow, upperHalves(low, high));
   };
   two(0, _mm512_permutex2var_epi32(a, first, b), _mm512_permutex2var_epi32(c, first, e));
   two(2, _mm512_permutex2var_epi32(a, second, b), _mm512_permutex2var_epi32(c, second, e));
@@ -76,8 +82,8 @@ inline void storeFourVectors(const uint32_t *s, uint8_t *p) {
     _mm512_storeu_si512(at, _mm512_permutex2var_epi32(low, first, high));
     _mm512_storeu_si512(at + 64, _mm512_permutex2var_epi32(low, second, high));
   };
-  two(p, _mm512_shuffle_i64x2(r[0], r[1], 0x44), _mm512_shuffle_i64x2(r[2], r[3], 0x44));
-  two(p + 128, _mm512_shuffle_i64x2(r[0], r[1], 0xee), _mm512_shuffle_i64x2(r[2], r[3], 0xee));
+  two(p, lowerHalves(r[0], r[1]), lowerHalves(r[2], r[3]));
+  two(p + 128, upperHalves(r[0], r[1]), upperHalves(r[2], r[3]));
 }
 #endif
 

@@ -282,18 +282,17 @@ __attribute__((noinline)) void runInFpMode(Wave &w, const Inst &in, LaneFn lane,
 inline Computed compute(Wave &w, const Inst &in, LaneFn lane, uint32_t *d) {
   const OpDef &def = *in.def;
   uint64_t writable = w.exec();
-  LaneArgs a;
+  LaneArgs &a = w.tmp->args;
   a.d = d;
-  a.carry = w.tmp->carry;
-  a.cin = w.tmp->cin;
-  a.blocks = w.blocks;
   a.imm = static_cast<uint32_t>(in.imm);
   a.mode = w.mode;
   if (__builtin_expect(in.rawSources, 1)) {
-    for (unsigned n = 0; n < def.nsrc; ++n)
-      a.s[n] = in.src[n].kind == OperandKind::Vgpr
-                   ? row(w, in.src[n])
-                   : fetchRaw(w, in.src[n], dwords(def.src[n]), w.tmp->src[n]);
+#pragma GCC unroll 3
+    for (unsigned n = 0; n < 3; ++n)
+      if (n < def.nsrc)
+        a.s[n] = in.src[n].kind == OperandKind::Vgpr
+                     ? row(w, in.src[n])
+                     : fetchRaw(w, in.src[n], dwords(def.src[n]), w.tmp->src[n]);
   } else {
     writable = fetchTreated(w, in, a);
   }

@@ -15,7 +15,8 @@
 
 namespace flysim {
 
-/// One L2 for each die, and the cache that all of them share. Work-groups that are resident together move side by side: they take turns here.
+/// One L2 for each die, and the cache that all of them share. Work-groups that are resident together move side by
+/// side: they take turns here.
 class DieCaches {
 public:
   /// `bytes`: of an L2; `shared`: of what all dies share, down to the memory. `resident`: work-groups (or clusters) of
