@@ -1,4 +1,4 @@
-"""Matrix instructions and conversions give the same bits on every CPU feature level."""
+"""Matrix instructions, integers and accesses of memory give the same bits on every CPU feature level."""
 
 from __future__ import annotations
 
@@ -21,10 +21,37 @@ CASES = [
     ("gfx1250", "v_wmma_f16_16x16x64_fp8_bf8"),
 ]
 
+#: Instructions on v8 to v11, which stand in memory before s[4:5]; results in v20 to v23. v0 has the lanes' offsets.
+INTEGERS = """
+  v_mad_u64_u32 v[20:21], vcc, v8, v9, v[10:11]
+  v_lshl_add_u64 v[20:21], v[20:21], 5, v[8:9]
+  v_addc_co_u32 v22, vcc, v8, v9, vcc
+  v_perm_b32 v22, v22, v10, v11
+  v_bfe_i32 v23, v8, v9, v10
+  v_cndmask_b32 v23, v23, v11, vcc
+"""
+# Four dwords of each lane, side by side, there and back; read again in rows.
+ACCESSES = """
+  v_lshlrev_b32 v1, 2, v0
+  global_load_dwordx4 v[12:15], v1, s[4:5] offset:-1024
+  s_waitcnt vmcnt(0)
+  v_xor_b32 v12, v12, v15
+  global_store_dwordx4 v1, v[12:15], s[6:7]
+  s_waitcnt vmcnt(0)
+""" + "".join(f"  global_load_dword v{20 + k}, v0, s[6:7] offset:{256 * k}\n" for k in range(4))
+ACCESSES += "  s_waitcnt vmcnt(0)\n"
+
+
+def expected_accesses(rows: np.ndarray) -> np.ndarray:
+    """What ACCESSES give."""
+    lanes = rows.reshape(-1, 4).copy()
+    lanes[:, 0] ^= lanes[:, 3]
+    return lanes.reshape(rows.shape)
+
 
 def fingerprint(build_dir: str) -> str:
     """Hash of the raw results of every case on fixed random operands."""
-    from asmlib import Bench
+    from asmlib import Bench, Program
     from hiplib import Sim, find_library
     from test_matrix import Case, operands, to_rows
 
@@ -36,6 +63,11 @@ def fingerprint(build_dir: str) -> str:
         rng = np.random.default_rng(1)
         for style in ("real", "any"):
             digest.update(bench.run(case.label, to_rows(case, operands(case, rng, style))).tobytes())
+    rows = np.random.default_rng(2).integers(0, 1 << 32, (4, 64), np.uint32)
+    programs = [Program(name, code, 4, 20, 4) for name, code in (("integers", INTEGERS), ("accesses", ACCESSES))]
+    bench = Bench(sim, "gfx942", programs, build_dir)
+    np.testing.assert_array_equal(bench.run("accesses", rows), expected_accesses(rows))
+    digest.update(bench.run("integers", rows).tobytes())
     return digest.hexdigest()
 
 

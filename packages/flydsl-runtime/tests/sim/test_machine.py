@@ -93,6 +93,16 @@ def test_groups_that_wait_for_later_groups(sim, build_dir, monkeypatch, arch, pa
     np.testing.assert_array_equal(flags, np.arange(1, 10))
 
 
+@pytest.mark.parametrize("groups", [300, 1024])
+def test_threads_take_shares_of_large_grids(sim, build_dir, groups):
+    """Each of them starts all groups of its share, the last one too when all but the last wait for others."""
+    flags = np.zeros(groups, np.uint32)
+    sim.set_arch("gfx942")
+    sim.run(compile_gpu(SPIN.replace("PAUSE", "__builtin_amdgcn_s_sleep(1)"), "gfx942", "2", build_dir), "chain",
+            (groups,), (64,), [flags, groups])
+    np.testing.assert_array_equal(flags, np.arange(1, groups + 1))
+
+
 RACY = """
 static LDS u32 cell[64] __attribute__((loader_uninitialized));
 KERNEL void racy(GLOBAL u32 *out) {

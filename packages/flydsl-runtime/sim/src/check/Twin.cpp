@@ -125,6 +125,7 @@ void TwinCheck::startGroup(Workgroup &wg, Workgroup &twin) {
   };
   if (wg.numWaves)
     wg.waves[0].mem->setOwn(this, {region(lds), region(scratch)});
+  temps.prepare(wg.waves[0].lanes);
   for (unsigned k = 0; k < wg.numWaves; ++k) {
     Twin &t = twins[k];
     t = Twin();

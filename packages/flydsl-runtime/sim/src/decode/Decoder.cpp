@@ -285,9 +285,8 @@ private:
     if (inst.ext && (inst.ext->dpp || inst.ext->sdwa) && !inst.lane && !(def.flags & kPermutes))
       inst.exec = execUnsupported;
     // v_s_* run on the vector unit with scalar operands.
-    const OpTable &table = OpTable::instance();
-    if (inst.dst.kind == OperandKind::Sgpr && inst.exec == table.vectorLoop)
-      inst.exec = table.scalarLoop;
+    if (inst.dst.kind == OperandKind::Sgpr && inst.lane && !(def.flags & kCompare))
+      inst.exec = OpTable::instance().scalarLoop;
   }
 
   void decodeUnnamedVector() {

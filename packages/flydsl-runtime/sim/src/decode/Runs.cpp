@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "decode/Program.h"
+#include "exec/OpTable.h"
 #include "exec/Wave.h"
 
 #include <cstdint>
@@ -49,6 +50,47 @@ bool maySteer(const Inst &i) {
   }
 }
 
+/// True if some of the registers from `first` on are the operand's.
+bool overlaps(const Operand &o, unsigned first, unsigned count) {
+  return o.kind == OperandKind::Sgpr && o.reg < first + count && o.reg + unsigned(o.count) > first;
+}
+
+/// True if the instruction may read some of the scalar registers from `first` on, none of which has a meaning of its
+/// own.
+bool mayRead(const Inst &i, unsigned first, unsigned count) {
+  const OpFacts &facts = i.def->facts;
+  bool found = facts.relativeSrc || (i.ext && i.ext->second);
+  for (const Operand *o : {&i.src[0], &i.src[1], &i.src[2], &i.data})
+    found |= overlaps(*o, first, count);
+  if (i.ext)
+    for (const Operand *o : {&i.ext->scale[0], &i.ext->scale[1], &i.ext->index})
+      found |= overlaps(*o, first, count);
+  // Some scalar instructions read what they write.
+  return found || ((facts.unit == Unit::Salu || facts.unit == Unit::Smem) && overlaps(i.dst, first, count));
+}
+
+/// True if the lane mask that `insts[n]` writes besides its result is written again, or its wave ends, before anything
+/// reads it. LLVM takes products with a carry for addresses, and looks at no carry.
+bool masksNothing(const std::vector<Inst> &insts, size_t n) {
+  constexpr size_t kReach = 128;
+  const Operand &mask = insts[n].sdst;
+  const unsigned first = mask.reg, count = mask.count;
+  if (mask.kind != OperandKind::Sgpr || first == kSink || first + count > kVcc)
+    return first == kSink;
+  for (size_t k = n + 1; k < insts.size() && k < n + kReach; ++k) {
+    const Inst &i = insts[k];
+    if (!i.def)
+      return false;
+    if (i.def->facts.branch == BranchOn::End)
+      return true;
+    if (i.def->facts.unit == Unit::Branch || mayRead(i, first, count))
+      return false;
+    if (i.sdst.kind == OperandKind::Sgpr && i.sdst.reg <= first && i.sdst.reg + unsigned(i.sdst.count) >= first + count)
+      return true;
+  }
+  return false;
+}
+
 } // namespace
 
 bool writesExec(const Inst &i) {
@@ -65,6 +107,8 @@ void joinRuns(Program &p) {
     Inst &i = insts[n];
     i.run = i.exec;
     i.steers = maySteer(i);
+    if (i.def && i.def->laneResult && i.lane == i.def->lane && i.exec == i.def->exec && masksNothing(insts, n))
+      i.run = OpTable::instance().resultLoop;
     if (passesTime(i))
       continue;
     if (next && next->def == i.def && isPlainProduct(i) && isPlainProduct(*next)) {

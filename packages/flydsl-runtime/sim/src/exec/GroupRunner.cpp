@@ -72,7 +72,8 @@ GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t pa
   scratch = allocate<uint8_t>(size_t(scratchPerLane) * lanes * waves.size());
   temps = allocate<Temps>(1);
   memset(lds, 0, ldsStride * size);
-  memset(temps, 0, sizeof(Temps));
+  memset(static_cast<void *>(temps), 0, sizeof(Temps));
+  temps->prepare(lanes);
   for (size_t i = 0; i < waves.size(); ++i)
     initial.clearVectors(registers + i * rows * kRow);
   random = d.scheduleSeed;
@@ -288,7 +289,12 @@ void GroupRunner::runSlice(Wave &w, uint64_t slice) {
       uint64_t left = part;
       runLoop(w, left);
       w.executed += part - left;
-      pollInterrupt();
+      unpolled += part - left;
+      // Short waves end by thousands in a period: they share a look at the clock.
+      if (unpolled >= kLook || w.state != WaveState::Ended) {
+        unpolled = 0;
+        pollInterrupt();
+      }
       if (__builtin_expect(stopRequests() != d.stops, 0))
         return;
       if (w.state != WaveState::Running)

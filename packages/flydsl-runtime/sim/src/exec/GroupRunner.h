@@ -94,6 +94,7 @@ private:
   ProductRuns products;
   const Wave *running = nullptr;
   unsigned rounds = 0, sleeps = 0;
+  uint64_t unpolled = 0; ///< instructions since the program was last asked for an interrupt
   bool waits = false; ///< every wave that ran last does the same over and over, or sleeps
   uint64_t random = 0; ///< state of the random schedule; 0: deterministic
   std::vector<unsigned> order;

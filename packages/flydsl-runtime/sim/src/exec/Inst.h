@@ -61,7 +61,7 @@ struct Operand {
 enum : uint8_t { kNeg = 1, kAbs = 2, kSext = 4, kHigh16 = 8 };
 
 /// Arguments of a lane loop. Row pointers; a 64-bit operand continues one row later.
-/// `n` is the number of lanes (32 or 64).
+/// A thread has one of them for all instructions: what is the same for all is set once (Temps).
 struct LaneArgs {
   uint32_t *d;       ///< result rows
   uint32_t *carry;   ///< 0/1 per lane for results in a lane mask
@@ -108,6 +108,7 @@ struct OpDef {
   ExecFn run = nullptr;      ///< runs it and the instructions that `Inst::joined` counts; null if it takes none along
   LaneFn lane = nullptr;     ///< inner loop, for the generic VALU path
   LaneFn laneSat = nullptr;  ///< inner loop when clamp means saturation
+  LaneFn laneResult = nullptr; ///< inner loop that leaves out the lane mask, for when nothing reads it
   Num dst = Num::None;
   Num src[3] = {Num::None, Num::None, Num::None};
   uint8_t nsrc = 0;

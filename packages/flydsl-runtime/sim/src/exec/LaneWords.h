@@ -49,6 +49,44 @@ inline void storePair(uint8_t *first, uint8_t *second, __m128 v) {
 }
 #endif
 
+#if defined(__AVX512F__)
+/// Lanes whose four dwords each fill four vectors of the host.
+constexpr unsigned kFourVectors = 16;
+inline __m512i lowerHalves(__m512i a, __m512i b) {
+  return _mm512_permutex2var_epi64(a, _mm512_setr_epi64(0, 1, 2, 3, 8, 9, 10, 11), b);
+}
+inline __m512i upperHalves(__m512i a, __m512i b) {
+  return _mm512_permutex2var_epi64(a, _mm512_setr_epi64(4, 5, 6, 7, 12, 13, 14, 15), b);
+}
+/// Loads four dwords of each of so many lanes, which lie side by side, into four rows.
+inline void loadFourVectors(uint32_t *d, const uint8_t *p) {
+  const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);
+  const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(2));
+  const __m512i a = _mm512_loadu_si512(p), b = _mm512_loadu_si512(p + 64);
+  const __m512i c = _mm512_loadu_si512(p + 128), e = _mm512_loadu_si512(p + 192);
+  auto two = [d](unsigned k, __m512i low, __m512i high) { // rows k and k + 1 of the lower and the upper lanes
+    _mm512_storeu_si512(d + k * kRow, lowerHalves(low, high));
+    _mm512_storeu_si512(d + (k + 1) * kRow, upperHalves(low, high));
+  };
+  two(0, _mm512_permutex2var_epi32(a, first, b), _mm512_permutex2var_epi32(c, first, e));
+  two(2, _mm512_permutex2var_epi32(a, second, b), _mm512_permutex2var_epi32(c, second, e));
+}
+/// The reverse.
+inline void storeFourVectors(const uint32_t *s, uint8_t *p) {
+  const __m512i first = _mm512_setr_epi32(0, 8, 16, 24, 1, 9, 17, 25, 2, 10, 18, 26, 3, 11, 19, 27);
+  const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(4));
+  __m512i r[4];
+  for (unsigned k = 0; k < 4; ++k)
+    r[k] = _mm512_loadu_si512(s + k * kRow);
+  auto two = [&](uint8_t *at, __m512i low, __m512i high) { // eight lanes: their first two dwords and the others
+    _mm512_storeu_si512(at, _mm512_permutex2var_epi32(low, first, high));
+    _mm512_storeu_si512(at + 64, _mm512_permutex2var_epi32(low, second, high));
+  };
+  two(p, lowerHalves(r[0], r[1]), lowerHalves(r[2], r[3]));
+  two(p + 128, upperHalves(r[0], r[1]), upperHalves(r[2], r[3]));
+}
+#endif
+
 /// Loads N dwords from each of four places into N rows.
 template <unsigned N> inline void loadFourLanes(uint32_t *d, const uint8_t *const (&p)[4]) {
 #if defined(__SSE2__)

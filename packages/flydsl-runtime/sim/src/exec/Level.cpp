@@ -6,15 +6,15 @@ namespace flysim {
 class OpTable;
 namespace FLYSIM_LEVEL {
 
-void buildTable(OpTable &table);
-void buildTable(OpTable &table) {
+void buildTable(OpTable &table, void (*registerWideParts)(OpTable &));
+void buildTable(OpTable &table, void (*registerWideParts)(OpTable &)) {
   scalar::registerSalu(table);
   scalar::registerSaluHalf(table);
   scalar::registerFlow(table);
   scalar::registerSmem(table);
   registerValuFloat(table);
   registerValuHalf(table);
-  registerValuInt(table);
+  registerWideParts(table);
   registerValuCompare(table);
   registerValuConvert(table);
   registerConvertSmall(table);
@@ -23,14 +23,11 @@ void buildTable(OpTable &table) {
   registerValuSpecial(table);
   registerValuExtra(table);
   registerMoveRel(table);
-  registerDual(table);
-  registerGlobal(table);
   registerBuffer(table);
   registerLds(table);
   registerBufferFormat(table);
   registerLdsExtra(table);
   registerAsync(table);
-  registerMatrix(table);
   registerLaneTests(table);
 }
 

@@ -9,30 +9,32 @@
 
 namespace flysim {
 
-// One table builder per compiled CPU feature level (Level.cpp). The matrix instructions may be
-// compiled for level 4 alone.
+// One table builder per compiled CPU feature level (Level.cpp), which is given the parts that wide vectors help most
+// (Wide.cpp). Those may be compiled for level 4 alone.
 #ifdef FLYSIM_HAVE_V4
 namespace v4 {
-void buildTable(OpTable &);
+void buildTable(OpTable &, void (*)(OpTable &));
 }
 #endif
-#ifdef FLYSIM_HAVE_MATRIX_V4
+#if defined(FLYSIM_HAVE_V4) || defined(FLYSIM_HAVE_WIDE_V4)
 namespace v4 {
-void registerMatrix(OpTable &);
+void registerWide(OpTable &);
 }
 #endif
 #ifdef FLYSIM_HAVE_V3
 namespace v3 {
-void buildTable(OpTable &);
+void buildTable(OpTable &, void (*)(OpTable &));
+void registerWide(OpTable &);
 }
 #endif
 #ifdef FLYSIM_HAVE_V2
 namespace v2 {
-void buildTable(OpTable &);
+void buildTable(OpTable &, void (*)(OpTable &));
+void registerWide(OpTable &);
 }
 #endif
 
-#if defined(FLYSIM_HAVE_V4) || defined(FLYSIM_HAVE_MATRIX_V4)
+#if defined(FLYSIM_HAVE_V4) || defined(FLYSIM_HAVE_WIDE_V4)
 static bool cpuHasV4() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
@@ -45,7 +47,7 @@ static bool cpuHasV4() {
 static std::string build(OpTable &t, const std::string &want) {
 #ifdef FLYSIM_HAVE_V4
   if ((want.empty() || want == "v4") && cpuHasV4()) {
-    v4::buildTable(t);
+    v4::buildTable(t, v4::registerWide);
     t.level = "x86-64-v4";
     return "v4";
   }
@@ -53,19 +55,19 @@ static std::string build(OpTable &t, const std::string &want) {
 #ifdef FLYSIM_HAVE_V3
   if (want != "v2" && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
       __builtin_cpu_supports("f16c")) {
-    v3::buildTable(t);
     t.level = "x86-64-v3";
-#ifdef FLYSIM_HAVE_MATRIX_V4
+#ifdef FLYSIM_HAVE_WIDE_V4
     if (want != "v3" && cpuHasV4()) {
-      v4::registerMatrix(t);
+      v3::buildTable(t, v4::registerWide);
       return "v4";
     }
 #endif
+    v3::buildTable(t, v3::registerWide);
     return "v3";
   }
 #endif
 #ifdef FLYSIM_HAVE_V2
-  v2::buildTable(t);
+  v2::buildTable(t, v2::registerWide);
   t.level = "x86-64-v2";
 #endif
   return "v2";

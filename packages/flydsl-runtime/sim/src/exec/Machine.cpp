@@ -136,6 +136,11 @@ public:
     total = 1;
     for (unsigned i = 0; i < 3; ++i)
       total *= d.grid[i] / d.cluster[i];
+    // An atomic addition waits for all that its thread has stored: threads of large grids take a few groups by one.
+    constexpr uint64_t kMostAtOnce = 16, kSharesOfThread = 64;
+    static_assert(kResident % kMostAtOnce == 0, "a thread that keeps all it may has started its whole share");
+    while (atOnce < kMostAtOnce && 2 * atOnce * kSharesOfThread * workerCount() <= total)
+      atOnce *= 2;
     observer = observerFor(d);
   }
   ~Launch() { LaunchMemories::instance().give(std::move(memory)); }
@@ -150,9 +155,10 @@ public:
       std::vector<std::unique_ptr<GroupRunner>> live, idle;
       Clock::time_point quietSince = Clock::now();
       uint64_t seen = 0;
+      Share share;
       std::optional<Turn> turn(std::in_place);
       while (!failed.load(std::memory_order_relaxed)) {
-        if (live.empty() && !take(live, idle))
+        if (live.empty() && !take(live, idle, share))
           break;
         bool waiting = true;
         for (size_t i = 0; i < live.size() && !failed.load(std::memory_order_relaxed);) {
@@ -171,7 +177,7 @@ public:
         // Groups that only wait may wait for one that has not started yet.
         bool taken = false;
         if (!live.empty() && waiting)
-          for (size_t more = 1 + live.size() / 4; more && live.size() < kResident && take(live, idle); --more)
+          for (size_t more = 1 + live.size() / 4; more && live.size() < kResident && take(live, idle, share); --more)
             taken = true;
         if (!taken && !live.empty())
           watchProgress(live, turn, quietSince, seen);
@@ -197,11 +203,20 @@ public:
   bool hasFailed() const { return failed; }
 
 private:
-  bool take(std::vector<std::unique_ptr<GroupRunner>> &live,
-            std::vector<std::unique_ptr<GroupRunner>> &idle) {
-    uint64_t linear = next++;
-    if (linear >= total)
-      return false;
+  /// Neighbouring groups that a thread starts one after the other.
+  struct Share {
+    uint64_t next = 0, end = 0;
+  };
+
+  bool take(std::vector<std::unique_ptr<GroupRunner>> &live, std::vector<std::unique_ptr<GroupRunner>> &idle,
+            Share &share) {
+    if (share.next == share.end) {
+      const uint64_t from = next.fetch_add(atOnce);
+      if (from >= total)
+        return false;
+      share = {from, std::min(from + atOnce, total)};
+    }
+    const uint64_t linear = share.next++;
     std::unique_ptr<GroupRunner> runner;
     if (idle.empty()) {
       runner = std::make_unique<GroupRunner>(d, kernarg, packet, observer ? observer->group() : nullptr);
@@ -265,6 +280,7 @@ private:
   std::unique_ptr<LaunchMemory> memory;
   std::unique_ptr<LaunchObserver> observer;
   uint64_t packet = 0, kernarg = 0, total = 0;
+  uint64_t atOnce = 1; ///< groups that a thread takes at a time
   std::atomic<uint64_t> next{0};
   std::atomic<bool> failed{false};
   std::mutex failureMutex;

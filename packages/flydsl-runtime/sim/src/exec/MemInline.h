@@ -106,12 +106,22 @@ inline void fetchStored(const uint32_t *s, unsigned lane, uint8_t *p, const MemS
 template <unsigned N, unsigned kLanes> inline void loadDense(uint32_t *d, const uint8_t *p) {
   if constexpr (N == 1)
     memcpy(d, p, kLanes * 4);
+#if defined(__AVX512F__)
+  else if constexpr (N == 4)
+    for (unsigned l = 0; l < kLanes; l += kFourVectors)
+      loadFourVectors(d + l, p + l * 16);
+#endif
   else
     loadRows<N>(d, kLanes, [p](unsigned l) { return p + l * N * 4; });
 }
 template <unsigned N, unsigned kLanes> inline void storeDense(const uint32_t *s, uint8_t *p) {
   if constexpr (N == 1)
     memcpy(p, s, kLanes * 4);
+#if defined(__AVX512F__)
+  else if constexpr (N == 4)
+    for (unsigned l = 0; l < kLanes; l += kFourVectors)
+      storeFourVectors(s + l, p + l * 16);
+#endif
   else
     storeRows<N>(s, kLanes, [p](unsigned l) { return p + l * N * 4; });
 }
@@ -176,6 +186,14 @@ inline void vectorStore(Wave &w, const uint32_t *s, const uint64_t *addr, const 
   }
 }
 
+/// Asks the host for what lies behind a block: the next tile of most kernels, which another wave will want soon. A
+/// CPU that sees many short rows in turns does not see that each of them goes on.
+template <bool write> inline void prefetchNext(uint64_t first, unsigned bytes) {
+  const auto *next = reinterpret_cast<const uint8_t *>(first) + size_t(kBlock) * bytes;
+  for (unsigned at = 0; at <= kBlock * bytes; at += 64) // of rows that begin within a line one more
+    __builtin_prefetch(next + at, write);
+}
+
 /// Loads and stores of blocks that start at `first`; false, with nothing done, if their memory or their
 /// size is not for this path.
 inline bool loadBlocks(Wave &w, uint32_t *d, const uint64_t *first, unsigned bytes) {
@@ -183,8 +201,10 @@ inline bool loadBlocks(Wave &w, uint32_t *d, const uint64_t *first, unsigned byt
     if (!w.mem->check(first[b], kBlock * bytes, false))
       return false;
   return withWords(bytes, [&](auto n) {
-    for (unsigned b = 0; b < w.blocks; ++b)
+    for (unsigned b = 0; b < w.blocks; ++b) {
       loadDense<n, kBlock>(d + b * kBlock, reinterpret_cast<const uint8_t *>(first[b]));
+      prefetchNext<false>(first[b], 4 * n);
+    }
   });
 }
 inline bool storeBlocks(Wave &w, const uint32_t *s, const uint64_t *first, unsigned bytes) {
@@ -192,8 +212,10 @@ inline bool storeBlocks(Wave &w, const uint32_t *s, const uint64_t *first, unsig
     if (!w.mem->check(first[b], kBlock * bytes, true))
       return false;
   return withWords(bytes, [&](auto n) {
-    for (unsigned b = 0; b < w.blocks; ++b)
+    for (unsigned b = 0; b < w.blocks; ++b) {
       storeDense<n, kBlock>(s + b * kBlock, reinterpret_cast<uint8_t *>(first[b]));
+      prefetchNext<true>(first[b], 4 * n);
+    }
   });
 }
 

@@ -252,6 +252,7 @@ void scalar(Name m, OpFacts &f) {
   f.outside = startsAny(m, {"s_get", "s_mem", "s_sendmsg", "s_alloc", "s_trap", "s_atomic", "s_sethalt", "s_rfe"}) &&
               !startsAny(m, {"s_getpc", "s_get_pc"});
   f.relativeDst = starts(m, "s_movreld");
+  f.relativeSrc = starts(m, "s_movrels");
   f.marks = m == "s_trap";
 }
 

@@ -105,6 +105,7 @@ struct OpFacts {
   bool moves = false;        ///< gives its operand unchanged
   bool outside = false;      ///< gives what is not in the wave's registers (clocks, messages, its mode)
   bool relativeDst = false;  ///< the destination is found at run time, and LLVM calls it a source
+  bool relativeSrc = false;  ///< the source of a scalar move is found at run time
   bool literal = false;      ///< one factor or summand is a literal (fmaak, fmamk)
   bool literalFactor = false; ///< it is a factor (fmamk): the summand has the place of a third source
   bool finishesDivision = false;

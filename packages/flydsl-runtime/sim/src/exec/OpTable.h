@@ -29,8 +29,10 @@ public:
   void alias(const char *name, const char *target, uint32_t without = 0);
   const std::unordered_map<std::string, OpDef> &all() const { return defs; }
   const char *level = "";
-  /// How vector instructions with a lane loop run; the same with scalar operands (v_s_*); VOPD pairs.
-  ExecFn vectorLoop = nullptr, scalarLoop = nullptr, dual = nullptr;
+  /// How instructions with a lane loop run that have scalar operands (v_s_*); VOPD pairs.
+  ExecFn scalarLoop = nullptr, dual = nullptr;
+  /// The vector loop of an instruction whose lane mask nothing reads (OpDef::laneResult).
+  ExecFn resultLoop = nullptr;
   LaneTests lanes;
 
 private:

@@ -35,6 +35,8 @@ void registerBuffer(OpTable &);
 void registerLds(OpTable &);
 void registerMatrix(OpTable &);
 void registerLaneTests(OpTable &);
+/// Several of the above (Wide.cpp).
+void registerWide(OpTable &);
 } // namespace FLYSIM_LEVEL
 } // namespace flysim
 

@@ -30,9 +30,9 @@ uint64_t dwordAddress(Wave &w, const Inst &i, unsigned bytes) {
   return addr & ~uint64_t(3);
 }
 
-/// s_load: aux is the number of dwords.
-void load(Wave &w, const Inst &i) {
-  unsigned bytes = dwordsOf(i) * 4;
+/// s_load. The number of dwords is a constant: most waves begin with some, and copy no memory by a call.
+template <unsigned kDwords> void load(Wave &w, const Inst &i) {
+  constexpr unsigned bytes = kDwords * 4;
   uint64_t addr = dwordAddress(w, i, bytes);
   if (!w.mem->check(addr, bytes, false))
     badAddress(addr, bytes, false, -1);
@@ -147,15 +147,16 @@ void scalar::registerSmem(OpTable &t) {
   static const struct {
     const char *gfx9, *gfx12;
     unsigned dwords;
-  } kSizes[] = {{"dword", "b32", 1},    {"dwordx2", "b64", 2},   {"", "b96", 3},
-                {"dwordx4", "b128", 4}, {"dwordx8", "b256", 8}, {"dwordx16", "b512", 16}};
+    ExecFn load;
+  } kSizes[] = {{"dword", "b32", 1, load<1>},    {"dwordx2", "b64", 2, load<2>},   {"", "b96", 3, load<3>},
+                {"dwordx4", "b128", 4, load<4>}, {"dwordx8", "b256", 8, load<8>}, {"dwordx16", "b512", 16, load<16>}};
   for (const auto &s : kSizes) {
     OpDef d;
     d.aux = s.dwords;
     for (const char *name : {s.gfx9, s.gfx12}) {
       if (!*name)
         continue;
-      d.exec = load;
+      d.exec = s.load;
       t.add((std::string("s_load_") + name).c_str(), d);
       d.aux = s.dwords | kScalarScratch;
       t.add((std::string("s_scratch_load_") + name).c_str(), d);

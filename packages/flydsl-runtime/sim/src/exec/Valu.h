@@ -215,7 +215,11 @@ public:
   template <class F> void cmp(const std::string &name, F f) { addCmp(name, f, &F::operator()); }
   /// An operation with lane masks: (a, b[, c], carry-in, carry-out&) -> result.
   template <class F> void carry(const char *name, F f, uint32_t flags) {
-    addCarry(name, f, &F::operator(), flags);
+    addCarry(name, f, &F::operator(), flags, nullptr);
+  }
+  /// The same with the operation that gives the result alone.
+  template <class F, class G> void carry(const char *name, F f, G result, uint32_t flags) {
+    addCarry(name, f, &F::operator(), flags, make(result, &G::operator()).lane);
   }
   void alias(const char *name, const char *target, uint32_t without = 0) {
     table.alias(name, target, without);
@@ -286,9 +290,11 @@ private:
     table.add(("v_cmpx_" + name).c_str(), d);
   }
   template <class F, class C, class R, class A, class B>
-  void addCarry(const char *name, F, R (C::*)(A, B, uint32_t, uint32_t &) const, uint32_t flags) {
+  void addCarry(const char *name, F, R (C::*)(A, B, uint32_t, uint32_t &) const, uint32_t flags,
+                LaneFn result) {
     OpDef d;
     d.lane = lanesCarry2<F, R, A, B>;
+    d.laneResult = result;
     d.dst = LaneType<R>::num;
     d.src[0] = LaneType<A>::num;
     d.src[1] = LaneType<B>::num;
@@ -299,9 +305,10 @@ private:
   }
   template <class F, class C, class R, class A, class B, class D>
   void addCarry(const char *name, F, R (C::*)(A, B, D, uint32_t, uint32_t &) const,
-                uint32_t flags) {
+                uint32_t flags, LaneFn result) {
     OpDef d;
     d.lane = lanesCarry3<F, R, A, B, D>;
+    d.laneResult = result;
     d.dst = LaneType<R>::num;
     d.src[0] = LaneType<A>::num;
     d.src[1] = LaneType<B>::num;

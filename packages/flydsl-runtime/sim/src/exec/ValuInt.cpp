@@ -141,7 +141,7 @@ void addSub(ValuBuilder &v) {
             out = ((p.hi & c.hi) | ((p.hi | c.hi) & ~r.hi)) >> 31;
             return r;
           },
-          kCarryOut);
+          [](u32 a, u32 b, W64 c) { return plus(product(a, b), c); }, kCarryOut);
   v.carry("v_mad_i64_i32",
           [](i32 a, i32 b, i64 c, u32, u32 &out) {
             i64 p = i64(a) * b, r;
@@ -149,7 +149,7 @@ void addSub(ValuBuilder &v) {
             out = __builtin_add_overflow(p, c, &r) != (i64(u64(p) + u64(c)) < 0);
             return static_cast<i64>(u64(p) + u64(c));
           },
-          kCarryOut);
+          [](i32 a, i32 b, u64 c) { return u64(i64(a) * b) + c; }, kCarryOut);
   v.alias("v_mad_co_u64_u32", "v_mad_u64_u32");
   v.alias("v_mad_co_i64_i32", "v_mad_i64_i32");
   v.op("v_mad_nc_u64_u32", [](u32 a, u32 b, W64 c) { return plus(product(a, b), c); });

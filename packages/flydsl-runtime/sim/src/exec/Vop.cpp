@@ -273,34 +273,33 @@ __attribute__((noinline)) uint64_t fetchTreated(Wave &w, const Inst &in, LaneArg
   return writable;
 }
 
-__attribute__((noinline)) void runInFpMode(Wave &w, const Inst &in, const LaneArgs &a) {
+__attribute__((noinline)) void runInFpMode(Wave &w, const Inst &in, LaneFn lane, const LaneArgs &a) {
   const OpDef &def = *in.def;
   HostFpMode mode(w.mode, def.dst == Num::F32 || def.dst == Num::PkF32 ? def.dst : def.src[0]);
-  in.lane(a);
+  lane(a);
 }
 
-inline Computed compute(Wave &w, const Inst &in, uint32_t *d) {
+inline Computed compute(Wave &w, const Inst &in, LaneFn lane, uint32_t *d) {
   const OpDef &def = *in.def;
   uint64_t writable = w.exec();
-  LaneArgs a;
+  LaneArgs &a = w.tmp->args;
   a.d = d;
-  a.carry = w.tmp->carry;
-  a.cin = w.tmp->cin;
-  a.blocks = w.blocks;
   a.imm = static_cast<uint32_t>(in.imm);
   a.mode = w.mode;
   if (__builtin_expect(in.rawSources, 1)) {
-    for (unsigned n = 0; n < def.nsrc; ++n)
-      a.s[n] = in.src[n].kind == OperandKind::Vgpr
-                   ? row(w, in.src[n])
-                   : fetchRaw(w, in.src[n], dwords(def.src[n]), w.tmp->src[n]);
+#pragma GCC unroll 3
+    for (unsigned n = 0; n < 3; ++n)
+      if (n < def.nsrc)
+        a.s[n] = in.src[n].kind == OperandKind::Vgpr
+                     ? row(w, in.src[n])
+                     : fetchRaw(w, in.src[n], dwords(def.src[n]), w.tmp->src[n]);
   } else {
     writable = fetchTreated(w, in, a);
   }
   if (__builtin_expect(w.fpSpecial, 0))
-    runInFpMode(w, in, a);
+    runInFpMode(w, in, lane, a);
   else
-    in.lane(a);
+    lane(a);
   return {d, writable};
 }
 
@@ -326,19 +325,29 @@ namespace FLYSIM_LEVEL {
 
 void execVop(Wave &w, const Inst &in) {
   if (in.plain && w.exec() == w.fullMask) {
-    Computed c = compute(w, in, row(w, in.dst));
+    Computed c = compute(w, in, in.lane, row(w, in.dst));
     if (in.def->flags & kCarryOut)
       writeCarry(w, in, c.writable);
     return;
   }
-  Computed c = compute(w, in, w.tmp->dst);
+  Computed c = compute(w, in, in.lane, w.tmp->dst);
   commit(w, in, w.tmp->dst, c.writable);
   if (in.def->flags & kCarryOut)
     writeCarry(w, in, c.writable);
 }
 
+/// The result alone of an instruction with a lane mask besides, which nothing reads.
+static void execResult(Wave &w, const Inst &in) {
+  if (in.plain && w.exec() == w.fullMask) {
+    compute(w, in, in.def->laneResult, row(w, in.dst));
+    return;
+  }
+  Computed c = compute(w, in, in.def->laneResult, w.tmp->dst);
+  commit(w, in, w.tmp->dst, c.writable);
+}
+
 void execCmp(Wave &w, const Inst &in) {
-  Computed c = compute(w, in, w.tmp->dst);
+  Computed c = compute(w, in, in.lane, w.tmp->dst);
   uint64_t bits = packMask(w.tmp->carry, w.lanes) & c.writable;
   writeMask(w, in.sdst, bits);
   if (in.def->flags & kCompareX)
@@ -349,15 +358,15 @@ void execCmp(Wave &w, const Inst &in) {
 static void execDual(Wave &w, const Inst &in) {
   const Inst &second = *in.ext->second;
   alignas(64) uint32_t first[2 * kRow];
-  Computed a = compute(w, in, first);
-  Computed b = compute(w, second, w.tmp->dst);
+  Computed a = compute(w, in, in.lane, first);
+  Computed b = compute(w, second, second.lane, w.tmp->dst);
   commit(w, in, first, a.writable);
   commit(w, second, w.tmp->dst, b.writable);
 }
 
 /// v_s_*: one value, whatever EXEC says.
 static void execScalarResult(Wave &w, const Inst &in) {
-  compute(w, in, w.tmp->dst);
+  compute(w, in, in.lane, w.tmp->dst);
   if (in.omod || in.clamp)
     applyOutputModifiers(w, in, w.tmp->dst);
   bool half = in.def->dst == Num::F16;
@@ -365,8 +374,8 @@ static void execScalarResult(Wave &w, const Inst &in) {
 }
 
 void registerDual(OpTable &table) {
-  table.vectorLoop = execVop;
   table.scalarLoop = execScalarResult;
+  table.resultLoop = execResult;
   table.dual = execDual;
 }
 

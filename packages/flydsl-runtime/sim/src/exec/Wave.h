@@ -26,13 +26,20 @@ enum : unsigned {
 
 enum class WaveState : uint8_t { Running, AtBarrier, Yield, Ended };
 
-/// Scratch rows for operands that cannot be used in place. One per worker thread.
+/// Scratch rows for operands that cannot be used in place, and what lane loops are called with. One per worker thread.
 struct alignas(64) Temps {
+  /// For waves of so many lanes.
+  void prepare(unsigned lanes) {
+    args.carry = carry;
+    args.cin = cin;
+    args.blocks = lanes / 32;
+  }
   uint32_t src[3][4 * kRow];
   uint32_t dst[32 * kRow];
   uint32_t carry[kRow];
   uint32_t cin[kRow];
   uint64_t addr[kRow];
+  LaneArgs args;
 };
 
 struct Wave {

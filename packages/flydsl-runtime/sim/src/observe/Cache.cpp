@@ -69,7 +69,7 @@ inline unsigned SharedCache::touchOne(const Request &r, size_t index) {
   return static_cast<unsigned>(__builtin_popcount(r.sectors & ~(before >> r.marks)));
 }
 
-[[gnu::always_inline]] inline bool SharedCache::touchTogether(const Request &r, size_t index, unsigned &absent) {
+[[gnu::always_inline]] inline bool SharedCache::touchTogether(const Request &r, size_t index, Absent &absent) {
   typedef uint32_t Entries __attribute__((vector_size(kTogether * sizeof(uint32_t))));
   typedef uint64_t Halves __attribute__((vector_size(sizeof(Entries))));
   auto at = [&](unsigned way) { return reinterpret_cast<Entries *>(ways.get() + index + way * wayStride); };
@@ -97,11 +97,14 @@ inline unsigned SharedCache::touchOne(const Request &r, size_t index) {
   *at(way) = r.tag << 8 | (before & 0xff) | r.bits;
   // Their bits, added by pairs and then over all lines.
   Entries missing = r.sectors & ~(before >> r.marks);
+  const auto bits = Halves(Entries(missing != 0) & Entries{1, 2, 4, 8});
+  const uint64_t both = bits[0] | bits[1];
+  absent.lines = static_cast<uint32_t>((both | both >> 32) & 15);
   missing = (missing & 5) + (missing >> 1 & 5);
   missing = (missing & 3) + (missing >> 2);
   const auto sums = Halves(missing);
   const uint64_t sum = sums[0] + sums[1];
-  absent += static_cast<unsigned>(sum + (sum >> 32));
+  absent.sectors = static_cast<unsigned>(sum + (sum >> 32));
   return true;
 }
 
@@ -115,23 +118,37 @@ bool SharedCache::comesFirst(uint64_t line, unsigned count) {
   return !(before & lines);
 }
 
-unsigned SharedCache::touch(const LineMove &move, unsigned from, unsigned count) {
+/// Four bits, each moved to the place whose number differs from its own by `turn`, which is below 4.
+static uint32_t turnedBits(uint32_t bits, unsigned turn) {
+  if (turn & 1)
+    bits = (bits & 5) << 1 | (bits & 10) >> 1;
+  return turn & 2 ? (bits & 3) << 2 | bits >> 2 : bits;
+}
+
+SharedCache::Absent SharedCache::touch(const LineMove &move, unsigned from, unsigned count) {
   const uint64_t setMask = (uint64_t(1) << setBits) - 1, turned = move.line >> 17; // of all lines of a page
   const uint32_t sectors = move.sectors;
   const Request r{static_cast<uint32_t>(((move.line ^ turned) >> setBits) + 1), // 0 is an empty way
                   sectors, move.write ? sectors << 4 | sectors : sectors, move.write ? 4u : 0u,
                   comesFirst(move.line + from, count)};
-  unsigned absent = 0;
-  for (uint64_t line = move.line + from, end = line + count; line < end;) {
+  Absent absent;
+  const uint64_t begin = move.line + from;
+  for (uint64_t line = begin, end = line + count; line < end;) {
     const size_t index = (line ^ turned) & setMask;
-    // Lines that share all but their last bits have sets that do: in another order, which does not count.
+    // Lines that share all but their last bits have sets that do: in another order.
     const size_t first = index / kTogether * kTogether;
-    if (line % kTogether == 0 && end - line >= kTogether && touchTogether(r, first, absent)) {
-      line += kTogether;
+    Absent here;
+    unsigned done = 1;
+    if (line % kTogether == 0 && end - line >= kTogether && touchTogether(r, first, here)) {
+      here.lines = turnedBits(here.lines, turned % kTogether);
+      done = kTogether;
     } else {
-      absent += touchOne(r, index);
-      ++line;
+      here.sectors = touchOne(r, index);
+      here.lines = here.sectors != 0;
     }
+    absent.sectors += here.sectors;
+    absent.lines |= here.lines << (line - begin);
+    line += done;
   }
   return absent;
 }

@@ -126,9 +126,14 @@ inline uint64_t L1Cache::touch(uint64_t line, unsigned count) {
 class SharedCache {
 public:
   explicit SharedCache(uint64_t bytes);
-  /// Marks the sectors of `count` of the lines that are moved, from number `from` on; returns how many sectors were
-  /// absent. Of a write those count that became dirty now.
-  unsigned touch(const LineMove &move, unsigned from, unsigned count);
+  /// Sectors that a move did not find, and a bit for each of its lines that lacked some.
+  struct Absent {
+    unsigned sectors = 0;
+    uint32_t lines = 0;
+  };
+  /// Marks the sectors of `count` of the lines that are moved, from number `from` on. Of a write those are absent that
+  /// became dirty now.
+  Absent touch(const LineMove &move, unsigned from, unsigned count);
 
 private:
   static constexpr unsigned kWays = 8;
@@ -142,11 +147,11 @@ private:
   };
   /// True if none of the lines of a page, `count` from `line` on, was moved before. From now on they were.
   bool comesFirst(uint64_t line, unsigned count);
-  /// The absent sectors of the line whose set is `index`.
+  /// The number of absent sectors of the line whose set is `index`.
   unsigned touchOne(const Request &r, size_t index);
-  /// The same of the `kTogether` lines whose sets start at `index`, if all have or get the same way;
-  /// false, with nothing done, if not.
-  bool touchTogether(const Request &r, size_t index, unsigned &absent);
+  /// What is absent of the `kTogether` lines whose sets start at `index`, if all have or get the same way;
+  /// false, with nothing done, if not. Lines in the order of their sets.
+  bool touchTogether(const Request &r, size_t index, Absent &absent);
 
   struct Release {
     size_t bytes;

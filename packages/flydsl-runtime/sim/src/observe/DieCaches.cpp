@@ -1,4 +1,4 @@
-//===- DieCaches.cpp - the L2 of each die ---------------------------------===//
+//===- DieCaches.cpp - the L2 of each die and what is behind it -----------===//
 
 #include "observe/DieCaches.h"
 
@@ -13,8 +13,8 @@ constexpr unsigned kTurn = 32;
 constexpr size_t kMostHeld = size_t(1) << 23;
 } // namespace
 
-DieCaches::DieCaches(unsigned dies, uint64_t bytes, uint64_t resident, size_t instructions)
-    : absent(instructions), resident(std::max<uint64_t>(1, resident)) {
+DieCaches::DieCaches(unsigned dies, uint64_t bytes, uint64_t shared, uint64_t resident, size_t instructions)
+    : shared(shared), absent(instructions), fromMemory(instructions), resident(std::max<uint64_t>(1, resident)) {
   for (unsigned k = 0; k < std::max(1u, dies); ++k)
     caches.emplace_back(bytes);
 }
@@ -39,7 +39,15 @@ void DieCaches::turn(Held &h) {
   for (unsigned left = kTurn; left && h.next < h.end;) {
     const LineMove &m = moves[h.next];
     const unsigned count = std::min<unsigned>(left, m.count - h.done);
-    absent[m.inst] += cache.touch(m, h.done, count);
+    SharedCache::Absent missed = cache.touch(m, h.done, count);
+    absent[m.inst] += missed.sectors;
+    for (unsigned at = h.done; missed.lines;) { // one stretch of lines after the other
+      const auto skipped = static_cast<unsigned>(__builtin_ctz(missed.lines));
+      const auto lines = static_cast<unsigned>(__builtin_ctzll(~(uint64_t(missed.lines) >> skipped)));
+      fromMemory[m.inst] += shared.touch(m, at + skipped, lines).sectors;
+      at += skipped + lines;
+      missed.lines = static_cast<uint32_t>(uint64_t(missed.lines) >> (skipped + lines));
+    }
     left -= count;
     h.done += count;
     if (h.done == m.count) {

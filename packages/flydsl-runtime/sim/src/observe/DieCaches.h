@@ -1,8 +1,9 @@
-//===- DieCaches.h - the L2 of each die ------------------------*- C++ -*-===//
+//===- DieCaches.h - the L2 of each die and what is behind it --*- C++ -*-===//
 //
 // Work-groups are given to the dies in turns, in the order of the grid, and each die has an L2 of
 // its own: what two work-groups share is fetched once if they sit on one die, and twice if not.
-// How the order of a grid places its work-groups therefore shows here, and nowhere else.
+// How the order of a grid places its work-groups therefore shows here, and nowhere else. What a
+// work-group reads again is there if what all that run beside it move until then fits.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FLYSIM_OBSERVE_DIECACHES_H
@@ -14,17 +15,21 @@
 
 namespace flysim {
 
-/// One L2 for each die. Work-groups that are resident together move side by side: they take turns here.
+/// One L2 for each die, and the cache that all of them share. Work-groups that are resident together move side by
+/// side: they take turns here.
 class DieCaches {
 public:
-  /// `resident`: work-groups (or clusters) of all dies that run at once. `instructions`: of the program.
-  DieCaches(unsigned dies, uint64_t bytes, uint64_t resident, size_t instructions);
+  /// `bytes`: of an L2; `shared`: of what all dies share, down to the memory. `resident`: work-groups (or clusters) of
+  /// all dies that run at once. `instructions`: of the program.
+  DieCaches(unsigned dies, uint64_t bytes, uint64_t shared, uint64_t resident, size_t instructions);
   /// Moves of a work-group; groups come in the order of the grid, the moves of one in the order of time.
   void add(uint64_t group, const std::vector<LineMove> &moves);
   /// Moves what is held.
   void flush();
   /// The sectors that an instruction moved and that the L2 of its die did not have.
   uint64_t absentSectors(size_t inst) const { return absent[inst]; }
+  /// Those of them that the shared cache did not have, either.
+  uint64_t memorySectors(size_t inst) const { return fromMemory[inst]; }
 
 private:
   /// What is held of a work-group.
@@ -36,7 +41,8 @@ private:
   void turn(Held &h);
 
   std::vector<SharedCache> caches;
-  std::vector<uint64_t> absent; ///< sectors, by instruction
+  SharedCache shared;
+  std::vector<uint64_t> absent, fromMemory; ///< sectors, by instruction
   const uint64_t resident;
   std::vector<Held> held; ///< of work-groups that run side by side
   std::vector<LineMove> moves; ///< theirs, one work-group after the other

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_map>
 
 namespace flysim {
 
@@ -23,19 +22,12 @@ void InstCounters::add(const InstCounters &o) {
   readBytes += o.readBytes;
   writtenBytes += o.writtenBytes;
   l2Missed += o.l2Missed;
+  sideMissed += o.sideMissed;
   partial += o.partial;
   ldsBytes += o.ldsBytes;
   ldsDegree = std::max(ldsDegree, o.ldsDegree);
   ldsCycles += o.ldsCycles;
   ldsIdeal += o.ldsIdeal;
-}
-
-void Rereads::add(const Rereads &o) {
-  for (unsigned k = 0; k < kClasses; ++k) {
-    classes[k].bytes += o.classes[k].bytes;
-    classes[k].distance += o.classes[k].distance;
-  }
-  l2Bytes += o.l2Bytes;
 }
 
 namespace {
@@ -97,9 +89,6 @@ public:
       if (worst->degree > kept.degree || (worst->degree == kept.degree && worst->group < kept.group))
         kept = *worst;
     }
-    for (const auto &[inst, again] : rereads)
-      shared.profile.rereads[inst].add(again);
-    shared.profile.firstBytes += firstBytes;
   }
 
   void startGroup(Workgroup &wg, uint64_t linear) override {
@@ -118,9 +107,6 @@ public:
       last.assign(size_t(wg.clusterSize) * waves, ~size_t(0));
       traces.assign(wg.clusterSize, GroupTrace());
       counted.issued.assign(wg.clusterSize, 0);
-      if (!touched.empty()) // clearing an empty map goes through the room that it once had
-        touched.clear();
-      movedBytes.assign(size_t(wg.clusterSize) * wg.numWaves, 0);
     }
     bool sampled = (shared.profile.what & kProfileTiming) && linear >= shared.first &&
                    (linear - shared.first) % shared.stride < wg.clusterSize &&
@@ -150,9 +136,8 @@ public:
   void instruction(Wave &w, const Inst &inst) override {
     size_t index = w.pc - 1;
     const InstInfo &info = infos[index];
-    running = size_t(w.wg->clusterIndex) * waves + w.id;
     // A split barrier's wait is tried again until it completes: one instruction.
-    size_t &before = last[running];
+    size_t &before = last[size_t(w.wg->clusterIndex) * waves + w.id];
     if (info.unit == Unit::Barrier && before == index)
       return;
     before = index;
@@ -247,9 +232,9 @@ private:
           here = std::min(s.count, kPageLines - unsigned(s.line % kPageLines)); // those of one page
           // Loads fill whole lines; stores and atomics go through to L2 in sectors.
           if (!info.load)
-            l2 += move(s.line, here, s.sectors, index, info, run);
+            l2 += move(s.line, here, s.sectors, run);
           else
-            l2 += fill(s.line, l1.touch(pages.renumber(s.line), here), index, info, run);
+            l2 += fill(s.line, l1.touch(pages.renumber(s.line), here), run);
         }
       }
     }
@@ -257,44 +242,21 @@ private:
   }
 
   /// Fetches the lines from `line` on whose bits are set in `absent`; how many sectors.
-  unsigned fill(uint64_t line, uint64_t absent, size_t index, const InstInfo &info, MovesOf &run) {
+  static unsigned fill(uint64_t line, uint64_t absent, MovesOf &run) {
     unsigned sectors = 0;
     while (absent) { // one stretch of bits after the other
       const unsigned from = static_cast<unsigned>(__builtin_ctzll(absent));
       const unsigned count = static_cast<unsigned>(__builtin_ctzll(~(absent >> from)));
-      sectors += move(line + from, count, 15, index, info, run);
+      sectors += move(line + from, count, 15, run);
       absent &= absent + (uint64_t(1) << from);
     }
     return sectors;
   }
 
   /// Moves sectors of lines of one page; how many.
-  unsigned move(uint64_t line, unsigned count, unsigned sectors, size_t index, const InstInfo &info, MovesOf &run) {
+  static unsigned move(uint64_t line, unsigned count, unsigned sectors, MovesOf &run) {
     run.add(line, count, sectors);
-    if (recording)
-      for (unsigned k = 0; k < count; ++k)
-        noteReuse(line + k, kBits[sectors] * kSectorBytes, static_cast<uint32_t>(index), info.load);
     return count * kBits[sectors];
-  }
-  /// How much the work-group moved since it touched this line. Here waves run one after the other for long
-  /// turns, there side by side: what a wave has moved, times the number of waves, is the time of both.
-  [[gnu::noinline]] void noteReuse(uint64_t line, unsigned bytes, uint32_t index, bool load) {
-    uint64_t &moved = movedBytes[running];
-    auto [it, fresh] = touched.emplace(line, moved);
-    uint64_t distance = (moved - std::min(moved, it->second)) * waves;
-    it->second = moved;
-    moved += bytes;
-    if (!load)
-      return;
-    Rereads &r = rereads[index];
-    r.l2Bytes += bytes;
-    if (fresh) {
-      firstBytes += bytes;
-      return;
-    }
-    Rereads::Class &c = r.classes[distance ? std::min(63 - __builtin_clzll(distance), int(Rereads::kClasses) - 1) : 0];
-    c.bytes += bytes;
-    c.distance += double(distance) * bytes;
   }
   /// The instruction has moved all: `l2` sectors.
   void moved(uint64_t l2, InstCounters &c, TraceOp &op) {
@@ -321,7 +283,7 @@ private:
           unsigned from = line == begin / kLineBytes ? unsigned(begin % kLineBytes / kSectorBytes) : 0;
           unsigned to = line == last / kLineBytes ? unsigned(last % kLineBytes / kSectorBytes) : 3;
           ++c.lines;
-          l2 += move(line, 1, (2u << to) - (1u << from), index, info, run);
+          l2 += move(line, 1, (2u << to) - (1u << from), run);
         }
       }
     }
@@ -387,13 +349,6 @@ private:
   bool recording = false;
   size_t recorded = 0;
   std::vector<GroupTrace> traces; ///< of the work-groups of the cluster
-  // Of work-groups that are recorded: what each wave has moved, and by line what the wave that touched it
-  // last had moved until then.
-  std::vector<uint64_t> movedBytes;
-  std::unordered_map<uint64_t, uint64_t> touched;
-  size_t running = 0; ///< the wave whose instruction this is
-  uint64_t firstBytes = 0;
-  std::map<uint32_t, Rereads> rereads;
 };
 
 class ProfileLaunch final : public LaunchObserver {
@@ -449,6 +404,7 @@ public:
       InstCounters &c = p.counters[i];
       (p.infos[i].load ? c.readBytes : c.writtenBytes) = shared.traffic.absentSectors(i) * kSectorBytes;
       c.l2Missed = shared.traffic.absentFromDie(i) * kSectorBytes;
+      c.sideMissed = shared.traffic.memoryBehindDies(i) * kSectorBytes;
     }
     p.texts.resize(p.infos.size());
     p.sources.resize(p.infos.size());
@@ -480,7 +436,8 @@ private:
     const TimingTable &t = timingTable(*d.program->arch);
     uint64_t clusterSize = uint64_t(d.cluster[0]) * d.cluster[1] * d.cluster[2];
     shared.traffic.follow(std::make_unique<DieCaches>(
-        t.dies, t.dieCacheBytes, shared.resident / std::max<uint64_t>(1, clusterSize), shared.profile.infos.size()));
+        t.dies, t.dieCacheBytes, t.sharedCacheBytes, shared.resident / std::max<uint64_t>(1, clusterSize),
+        shared.profile.infos.size()));
   }
 
   Shared shared;

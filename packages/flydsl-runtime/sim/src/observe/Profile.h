@@ -29,24 +29,14 @@ struct InstCounters {
   uint64_t l2Bytes = 0;     ///< between L1 and L2
   uint64_t readBytes = 0;   ///< from memory
   uint64_t writtenBytes = 0; ///< to memory
-  uint64_t l2Missed = 0;    ///< of l2Bytes, what the L2 of the work-group's die did not have; with the timing model alone
+  // With the timing model alone:
+  uint64_t l2Missed = 0;    ///< of l2Bytes, what the L2 of the work-group's die did not have
+  uint64_t sideMissed = 0;  ///< of that, what the cache that all dies share did not have
   uint64_t ldsBytes = 0;    ///< into or out of the LDS, by whichever instruction
   uint64_t ldsCycles = 0, ldsIdeal = 0;
   uint64_t ldsDegree = 0;   ///< worst conflict of a phase that was seen
 
   void add(const InstCounters &o);
-};
-
-/// What work-groups fetched again: bytes, by how much else the work-group moved in between.
-struct Rereads {
-  static constexpr unsigned kClasses = 48; ///< powers of two of bytes moved in between
-  struct Class {
-    uint64_t bytes = 0;
-    double distance = 0; ///< sum over these bytes of the bytes moved in between
-  } classes[kClasses];
-  uint64_t l2Bytes = 0; ///< all that the instruction moved, in the same work-groups
-
-  void add(const Rereads &o);
 };
 
 /// Which work-groups the timing model replays and the trace shows.
@@ -71,9 +61,6 @@ struct LaunchProfile {
   std::vector<std::string> texts, sources; ///< of the instructions that ran, else empty
   std::vector<uint64_t> addresses;
   std::map<size_t, LdsPattern> ldsPatterns; ///< of LDS instructions with conflicts, the worst of each
-  /// Of loads in the work-groups that the timing model replays, by instruction.
-  std::map<uint32_t, Rereads> rereads;
-  uint64_t firstBytes = 0; ///< bytes that these work-groups loaded for the first time
   std::vector<uint32_t> groupIssued; ///< wave instructions of each work-group; empty for huge grids
   std::vector<GroupTrace> traces; ///< of the work-groups that the timing model replays
 };

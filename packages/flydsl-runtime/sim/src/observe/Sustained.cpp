@@ -15,36 +15,6 @@ namespace {
 
 uint64_t groupsOf(const LaunchProfile &p) { return uint64_t(p.grid[0]) * p.grid[1] * p.grid[2]; }
 
-/// For each instruction, the share of its L2 accesses that bring back what the work-group had
-/// fetched before, and find it gone.
-///
-/// A line stays in the L2 of its die if all that the resident work-groups of the die move until
-/// it is wanted again fits; of more, a share stays (which lines survive is chance under the
-/// replacement policies in use). What several work-groups have in common counts once.
-std::vector<double> lostRereads(const LaunchProfile &p, const TimingTable &t) {
-  std::vector<double> extra(p.counters.size(), 0.0);
-  if (p.rereads.empty() || p.traces.empty())
-    return extra;
-  double total = double(groupsOf(p)), read = 0;
-  for (const InstCounters &c : p.counters)
-    read += double(c.readBytes);
-  double first = double(p.firstBytes) * total / double(p.traces.size());
-  double distinct = first > 0 ? std::min(1.0, read / first) : 1.0;
-  Occupancy o = occupancy(*p.arch, p.vgprs, p.sgprs, p.ldsBytes, p.wavesPerGroup, p.waveSize);
-  double onDie = std::min(double(o.groupsPerCu) * p.arch->computeUnits, total) / t.dies;
-  for (const auto &[inst, again] : p.rereads) {
-    double lost = 0;
-    for (const Rereads::Class &c : again.classes) {
-      if (!c.bytes)
-        continue;
-      double needed = c.distance / double(c.bytes) * onDie * distinct;
-      lost += double(c.bytes) * (1.0 - std::min(1.0, double(t.dieCacheBytes) / std::max(1.0, needed)));
-    }
-    extra[inst] = again.l2Bytes ? lost / double(again.l2Bytes) : 0.0;
-  }
-  return extra;
-}
-
 /// Work-groups go to the compute unit that has least to do, in the order of the grid: what the one that ends last has
 /// to do, over the same number of work-groups like the replayed ones, and over the mean.
 void balance(const LaunchProfile &p, const TimingResult &peak, SustainedResult &s) {
@@ -105,7 +75,7 @@ SustainedResult estimateSustained(const LaunchProfile &p, const TimingResult &pe
   const TimingTable &t = timingTable(*p.arch);
   SustainedResult s;
   Conditions conditions{t.clockMhz, t.memoryBytesPerSec * t.memoryAchieved, double(t.memoryLatency),
-                        t.sideBytesPerSec, double(t.sideLatency), lostRereads(p, t)};
+                        t.sideBytesPerSec, double(t.sideLatency), true};
   TimingResult r = replay(p, conditions, false);
   double seconds = r.cycles / (t.clockMhz * 1e6);
   s.power = powerOf(p, t, r, seconds);

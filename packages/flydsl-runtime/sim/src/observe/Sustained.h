@@ -3,8 +3,9 @@
 // The second reading of a launch. The first one (Timing.h) says what the machine could do at the
 // clock and the memory bandwidth of its data sheet. This one replays the same work-groups with
 // what is known to be less: the bandwidth that streams achieve, caches that are divided among
-// dies and resident work-groups, the way from a die to the memory-side cache, the compute unit that has most to do, the clock that the power
-// limit leaves, and the time between launches. It is an estimate as well.
+// dies and work-groups that run side by side, the way from a die to what is behind its L2, the
+// compute unit that has most to do, the clock that the power limit leaves, and the time between
+// launches. It is an estimate as well.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FLYSIM_OBSERVE_SUSTAINED_H

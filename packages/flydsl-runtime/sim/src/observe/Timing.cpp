@@ -70,6 +70,10 @@ struct Attempt {
   bool park = false;
 };
 
+double memoryBytesOf(const InstCounters &c, const Conditions &conditions) {
+  return static_cast<double>(conditions.dies ? c.sideMissed : c.readBytes + c.writtenBytes);
+}
+
 class ComputeUnit {
 public:
   ComputeUnit(const LaunchProfile &p, unsigned resident, double memoryBytesPerClk, double sideBytesPerClk,
@@ -78,13 +82,10 @@ public:
         memoryBytesPerClk(memoryBytesPerClk), sideBytesPerClk(sideBytesPerClk),
         memoryLatency(static_cast<unsigned>(conditions.memoryLatency)),
         sideLatency(static_cast<unsigned>(conditions.sideLatency)), wantEvents(wantEvents) {
-    const std::vector<double> &extraMisses = conditions.extraMisses;
     result.instructions.resize(p.infos.size());
     for (size_t n = 0; n < p.counters.size(); ++n) {
       const InstCounters &c = p.counters[n];
-      double moved = static_cast<double>(c.readBytes + c.writtenBytes);
-      if (!extraMisses.empty())
-        moved += extraMisses[n] * static_cast<double>(c.l2Bytes);
+      double moved = memoryBytesOf(c, conditions);
       missShare.push_back(c.l2Bytes ? std::min(1.0, moved / static_cast<double>(c.l2Bytes)) : 0.0);
       missDue.push_back(moved > 0 ? 1.0 - missShare.back() : 0.0);
       double missed = c.l2Bytes && sideBytesPerClk > 0 ? double(c.l2Missed) / double(c.l2Bytes) : 0.0;
@@ -551,10 +552,8 @@ TimingResult replay(const LaunchProfile &p, const Conditions &conditions, bool w
   for (size_t n = 0; n < p.counters.size(); ++n) {
     const InstCounters &c = p.counters[n];
     issued += c.issued;
-    r.memoryBytes += double(c.readBytes + c.writtenBytes);
+    r.memoryBytes += memoryBytesOf(c, conditions);
     r.behindL2Bytes += double(c.l2Missed);
-    if (!conditions.extraMisses.empty())
-      r.memoryBytes += conditions.extraMisses[n] * double(c.l2Bytes);
   }
   for (const GroupTrace &g : p.traces)
     for (const WaveTrace &w : g.waves)
@@ -573,7 +572,7 @@ TimingResult replay(const LaunchProfile &p, const Conditions &conditions, bool w
 
 TimingResult estimateTiming(const LaunchProfile &p, bool wantEvents) {
   const TimingTable &t = timingTable(*p.arch);
-  return replay(p, {t.clockMhz, t.memoryBytesPerSec, double(t.memoryLatency), 0, 0, {}}, wantEvents);
+  return replay(p, {t.clockMhz, t.memoryBytesPerSec, double(t.memoryLatency), 0, 0, false}, wantEvents);
 }
 
 } // namespace flysim

@@ -74,9 +74,7 @@ struct Conditions {
   /// Of the memory-side cache, which has what the L2 of a die misses and the memory need not give.
   /// 0 bytes: such accesses take no longer than those that hit L2.
   double sideBytesPerSec, sideLatency;
-  /// For each instruction, the share of its L2 accesses that go to memory beside those that
-  /// the launch's own traffic shows; empty: none.
-  std::vector<double> extraMisses;
+  bool dies; ///< with the caches of the dies; else with one L2 for all of them that keeps what fits
 };
 
 /// Replays the work-groups and extends the result to the launch.

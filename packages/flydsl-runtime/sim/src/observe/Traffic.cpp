@@ -21,7 +21,7 @@ HostArrays::Part HostArrays::partAround(uint64_t address) const {
 void Traffic::apply(uint64_t linear, std::vector<LineMove> &moves) {
   for (LineMove &m : moves) {
     m.line = pages.renumber(m.line);
-    absent[m.inst] += cache.touch(m, 0, m.count);
+    absent[m.inst] += cache.touch(m, 0, m.count).sectors;
   }
   if (dies)
     dies->add(linear, moves);

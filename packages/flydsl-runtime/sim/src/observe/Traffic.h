@@ -118,6 +118,8 @@ public:
   uint64_t absentSectors(size_t inst) const { return absent[inst]; }
   /// The same of the L2 of its work-group's die; 0 if those are not followed.
   uint64_t absentFromDie(size_t inst) const { return dies ? dies->absentSectors(inst) : 0; }
+  /// Those of them that came from the memory or went there.
+  uint64_t memoryBehindDies(size_t inst) const { return dies ? dies->memorySectors(inst) : 0; }
 
 private:
   void apply(uint64_t linear, std::vector<LineMove> &moves);

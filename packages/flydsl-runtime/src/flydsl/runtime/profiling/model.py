@@ -96,7 +96,7 @@ class Sustained:
     """The second reading of a launch: what a machine keeps up, where :class:`Timing` says what it can do at its peak.
 
     ``clock_mhz`` is what the power limit leaves, ``power`` what the launch would draw at the peak clock (1: the
-    limit), ``memory_bytes`` the traffic with what the caches of the dies did not keep (``reread_bytes`` of it), and
+    limit), ``memory_bytes`` the traffic with what no cache kept until it was read again (``reread_bytes`` of it), and
     ``imbalance`` the time of the compute unit with most work over that of the replayed one, ``unevenness`` the same
     over the mean of those that have work. ``l2_hit`` is the part of what went through L2 that the die of the
     work-group had in its own, ``behind_l2_bytes`` the rest. These three are None in profiles of simulators that did not

@@ -1,0 +1,18 @@
+//===- Wide.cpp - what wide vectors help most -----------------------------===//
+//
+// These parts of the instruction table are compiled for one CPU feature level more than the rest.
+//
+//===----------------------------------------------------------------------===//
+
+#include "exec/Register.h"
+
+namespace flysim {
+
+void FLYSIM_LEVEL::registerWide(OpTable &table) {
+  registerValuInt(table);
+  registerDual(table);
+  registerGlobal(table);
+  registerMatrix(table);
+}
+
+} // namespace flysim
