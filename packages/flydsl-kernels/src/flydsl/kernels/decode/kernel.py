@@ -160,7 +160,7 @@ def attend_pages(tensors, sizes, config, share, results):
     weights, sums = fx.make_fragment_like(scores, config.element), second.get_slice(lane).make_fragment_C(
         (config.dim, rows))
     softmax = Softmax(config, scores, weights, fx.Float32(LOG2E))
-    logits = Logits(config, place.band(share.context, sizes.reach), sizes.scale * k_scales.of_head,
+    logits = Logits(config, place.band(share, sizes.reach), sizes.scale * k_scales.of_head,
                     sizes.softcap if config.softcap else None)
     sums.fill(0.0)
     queries, row_words = pointer(tensors["q"], fx.Int32), config.dim * config.element.width // WORD

@@ -62,10 +62,10 @@ class Place:
     def exists(self, row: Any) -> Any:
         return self.first + row < self.config.head_rows
 
-    def band(self, context: Any, reach: Any) -> Band:
-        """The tokens of a context that rows see; with a window, as far back as the reach."""
-        config, newest = self.config, context - self.config.queries  # of the first query
-        return Band(0, config.queries, context, newest - reach if config.left else None, newest,
+    def band(self, share: Any, reach: Any) -> Band:
+        """The tokens of a share of a context that rows see; with a window, as far back as the reach."""
+        config, newest = self.config, share.context - self.config.queries  # of the first query
+        return Band(0, config.queries, share.end, newest - reach if config.left else None, newest,
                     lambda row: fx.min(self.query(row), config.queries - 1))
 
     def line(self, row: Any) -> Any:
