@@ -30,7 +30,7 @@ from .operands import WORD, Operand
 
 __all__ = ["attend_latents"]
 
-READY = 3
+READY = 2  # products beside which the last scores become ready
 ACCESS = 4  # f32 that a lane writes to LDS at once
 
 
