@@ -6,7 +6,7 @@ that sum, ``lse``: -inf where nothing was visible. Parts with weights e**lse add
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +72,12 @@ class Place:
         """Row of q and of the result [batch * tokens * heads]."""
         first = self.sequence * self.config.queries if self.token is None else self.token
         return (first + self.query(row)) * self.heads + self.query_head(row)
+
+    def query_rows(self, data: Any, words: int) -> Callable[[int, Any], Any]:
+        """Function of (n, row) to the pointer to row `row` of the n-th instruction's queries, of so many words. Rows
+        that do not exist are the last."""
+        start, last, m = pointer(data, fx.Int32), self.config.head_rows - 1 - self.first, self.config.matrix.m
+        return lambda n, row: start + fx.Int64(self.line(fx.min(n * m + row, last))) * words
 
     def part_line(self, row: Any) -> Any:
         """Row of the parts [batch * tokens * heads, parts]."""

@@ -65,10 +65,7 @@ class MlaConfig(DecodeConfig):
 
     @property
     def alone(self) -> bool:
-        """Whether what a wave holds (sums, queries, scores twice) leaves no room on its SIMD for another wave."""
-        queries = (RANK + ROPE) // self.sharing - self.parked
-        held = self.wave_rows * (self.columns + queries // 2 + 2 * self.keys) // self.target.wave
-        return held > self.target.simd_registers // 2
+        return self.fills_simd(self.columns, (RANK + ROPE) // self.sharing - self.parked)
 
     @property
     def hints(self) -> dict[str, Any]:
@@ -115,9 +112,8 @@ class MlaConfig(DecodeConfig):
 
     def view(self, start: Any, columns: int, turned: bool = False) -> Any:
         """Columns of a stage from a pointer on, as (tokens, columns) or, `turned`, (columns, tokens)."""
-        order = (self.keys, 1) if self.m == BLOCK else ((4, 4, self.keys // BLOCK), (4, 1, BLOCK))
-        steps = order[1] * self.pitch if self.m == BLOCK else tuple(step * self.pitch for step in order[1])
-        shape, stride = (order[0], columns), (steps, 1)
+        order = ((self.keys,), (1,)) if self.m == BLOCK else ((4, 4, self.keys // BLOCK), (4, 1, BLOCK))
+        shape, stride = (order[0], columns), (tuple(step * self.pitch for step in order[1]), 1)
         return fx.make_view(start, fx.make_layout(*((shape[::-1], stride[::-1]) if turned else (shape, stride))))
 
     @property

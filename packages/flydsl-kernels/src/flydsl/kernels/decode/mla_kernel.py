@@ -16,9 +16,9 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..attention.scores import Logits, Softmax, lanes_of
+from ..attention.scores import Logits, RowState, lanes_of
 from ..attention.weave import Work, do, weave
-from ..cache.pages import PageNumbers, Pages
+from ..cache.pages import Pages
 from ..host.dtypes import element_of
 from ..parts.index import div, mod
 from ..parts.mathx import LOG2E
@@ -90,26 +90,20 @@ def attend_latents(tensors, sizes, config, share, results):
     tile = LatentTile(config, memory, pages, share.begin, lane, wave)
     exchange = Exchange(config, memory, wave, lane) if config.sharing > 1 else None
     query = element_of(config.query, config.target)
-    rows, (scores, places) = config.wave_rows, config.scores(first, lane)
-    weights, sums = fx.make_fragment_like(scores, config.element), second.get_slice(lane).make_fragment_C(
-        (config.columns, rows))
-    softmax = Softmax(config, scores, weights, fx.Float32(LOG2E))
-    sums.fill(0.0)
+    rows = config.wave_rows
+    state = RowState(config, first.get_slice(lane), second.get_slice(lane), rows, config.columns, fx.Float32(LOG2E))
+    scores, weights, sums, softmax = state.scores, state.weights, state.sums, state.softmax
     q_scale, kv_scale = [pointer(tensors[name], fx.Float32).load() if scaled else fx.Float32(1.0)
                          for name, scaled in (("q_scale", config.q_scaled), ("kv_scale", config.kv_scaled))]
     logits = Logits(config, mine.band(share, sizes.reach), sizes.scale * q_scale * kv_scale)
 
     if share.tiles > 0:
         tile.look(fx.Int32(0))
-        numbers = PageNumbers(share.table, div(share.begin, config.page), div(share.end - 1, config.page) + 1, thread,
-                              config.threads)
-        queries, row_words = pointer(tensors["q"], fx.Int32), (RANK + ROPE) * query.width // WORD
-        last_row = config.head_rows - 1 - mine.first
-        parts = config.key_parts(own)
+        numbers = share.numbers(config)
+        parts, start = config.key_parts(own), mine.query_rows(tensors["q"], (RANK + ROPE) * query.width // WORD)
         q = [Operand(config, first, "B", query, rows, columns, lane) for _, columns in parts]
-        for part, (start, _) in zip(q, parts, strict=True):
-            part.load(lambda n, row: queries + fx.Int64(mine.line(fx.min(n * config.m + row, last_row))) * row_words,
-                      start)
+        for part, (column, _) in zip(q, parts, strict=True):
+            part.load(start, column)
         numbers.require(sizes.pages)
         operands, parked = [part.ready() for part in q], None
         if config.parked:
@@ -133,7 +127,7 @@ def attend_latents(tensors, sizes, config, share, results):
                       ahead=config.ahead)
             if fx.const_expr(config.sharing > 1):
                 exchange.add(scores)
-            *weighing, settle = [Work(partial(logits.apply, scores, places, share.begin + step.tile * config.keys)),
+            *weighing, settle = [Work(partial(logits.apply, scores, state.places, share.begin + step.tile * config.keys)),
                                  *softmax.begin(), *softmax.finish(sums)]
             if fx.const_expr(config.late):
                 weave(values, config.turned(weights), weighing, ahead=config.ahead, first=READY)

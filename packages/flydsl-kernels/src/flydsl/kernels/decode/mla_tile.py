@@ -9,6 +9,7 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..attention.scores import lanes_of
+from ..attention.tiles import stage_offset
 from ..attention.weave import TileProduct, count_of, part_of, tile_product
 from ..cache.pages import Pages
 from ..parts.index import div, mod
@@ -19,6 +20,7 @@ from .mla_config import CHUNK, RANK, ROPE, TURN, MlaConfig
 from .operands import Pieces
 
 __all__ = ["LatentTile", "Parked"]
+
 
 class LatentTile:
     """Tiles of the context on their way to stages of LDS, in the type of the products.
@@ -98,9 +100,7 @@ class LatentTile:
 
     def _stage(self, stage: Any) -> Any:
         """Pointer to a stage."""
-        # Chosen by the bits: a product with a scalar and its sum with a lane's place would be a quarter as fast.
-        bits = [1 << i for i in range((self.config.stages - 1).bit_length())]
-        return self._base + sum(((stage & bit) == 0).select(0, bit * self.config.stage) for bit in bits)
+        return self._base + stage_offset(stage, self.config.stages, self.config.stage)
 
     def _copy(self, tile: Any, stage: Any, piece: int) -> None:
         chunk = fx.make_layout((CHUNK if piece < self.latents else self.chunk, 1), (1, 0))
