@@ -382,9 +382,10 @@ def test_mla_of_many_rows_has_any_number_of_tiles():
 
 @needs("gfx950", "gfx1250")
 @pytest.mark.parametrize("cache", ["bf16", "fp8"])
-def test_no_register_of_mla_with_many_rows_spills(cache):
-    resources, _ = code_of(latent([40], count=128, dtype="bf16", cache=cache, page=1), MLA_DECODE, scale=0.06)
-    assert not any(kernel.vgpr_spills for kernel in resources)
+def test_no_register_of_mla_with_many_rows_goes_to_memory(cache):
+    _, text = code_of(latent([40], count=128, dtype="bf16", cache=cache, page=1), MLA_DECODE, scale=0.06)
+    assert "v_mfma_" in text or "v_wmma_" in text
+    assert "scratch_" not in text
 
 
 @pytest.mark.parametrize(("count", "queries"), cases([(16, 3), (128, 1)], [(1, 1), (33, 2), (128, 4), (64, 16)]))

@@ -146,8 +146,8 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
                 following, turn = None, None
                 if fx.const_expr(config.splits_turn):
                     following, turn = scores_from((step.stage + 1) % config.stages), step
-                weave(then, config.turned(state.weights), softmax.begin(), (), config.delay, following, turn=turn, stores=stores,
-                      early=config.kept > 0)
+                weave(then, config.turned(state.weights), softmax.begin(), (), config.delay, following, turn=turn,
+                      stores=stores, early=config.kept > 0)
 
         found = softmax.result()
         result = fx.Float32 if fx.const_expr(config.split) else element

@@ -25,8 +25,8 @@ BUSY = 8  # waves that keep a compute unit busy
 @dataclass(frozen=True)
 class Waves:
     """How a workgroup divides its rows: at most `groups` of waves take rows of their own, and `sharing` waves of each
-    a share of the columns; `parked` columns of queries have no room in registers; `blocks`: of `m` rows of a wave, where
-    what is read from LDS would limit a wave of one of 16."""
+    a share of the columns; `parked` columns of queries have no room in registers; `blocks`: of `m` rows of a wave,
+    where what is read from LDS would limit a wave of one of 16."""
 
     groups: int
     sharing: int
@@ -36,8 +36,8 @@ class Waves:
 
 
 FEW = 64  # rows that leave a workgroup waves for a second share of the columns
-_OF_MANY = {"gfx90a": Waves(8, 1, 96), "gfx942": Waves(8, 1, 96), "gfx950": Waves(4, 1, 192, m=32), "gfx120": Waves(4, 4),
-            "gfx1250": Waves(2, 2, 0, 4)}
+_OF_MANY = {"gfx90a": Waves(8, 1, 96), "gfx942": Waves(8, 1, 96), "gfx950": Waves(4, 1, 192, m=32),
+            "gfx120": Waves(4, 4), "gfx1250": Waves(2, 2, 0, 4)}
 _OF_FEW = {**dict.fromkeys(_OF_MANY, Waves(4, 2)), "gfx120": Waves(4, 4)}  # gfx120 has 256 registers a lane
 
 

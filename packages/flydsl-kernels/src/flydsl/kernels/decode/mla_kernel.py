@@ -9,13 +9,13 @@ rows, these take most registers: two waves share a SIMD, and one multiplies whil
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..attention.config import READY
 from ..attention.scores import Logits, RowState, lanes_of
 from ..attention.weave import Work, do, weave
 from ..cache.pages import Pages
@@ -30,7 +30,6 @@ from .operands import WORD, Operand
 
 __all__ = ["attend_latents"]
 
-READY = 2  # products beside which the last scores become ready
 ACCESS = 4  # f32 that a lane writes to LDS at once
 
 
@@ -127,8 +126,9 @@ def attend_latents(tensors, sizes, config, share, results):
                       ahead=config.ahead)
             if fx.const_expr(config.sharing > 1):
                 exchange.add(scores)
-            *weighing, settle = [Work(partial(logits.apply, scores, state.places, share.begin + step.tile * config.keys)),
-                                 *softmax.begin(), *softmax.finish(sums)]
+            tokens = share.begin + step.tile * config.keys
+            *weighing, settle = [Work(partial(logits.apply, scores, state.places, tokens)), *softmax.begin(),
+                                 *softmax.finish(sums)]
             if fx.const_expr(config.late):
                 weave(values, config.turned(weights), weighing, ahead=config.ahead, first=READY)
                 settle.run()
