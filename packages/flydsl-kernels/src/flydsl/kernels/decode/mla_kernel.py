@@ -127,13 +127,13 @@ def attend_latents(tensors, sizes, config, share, results):
             if fx.const_expr(config.sharing > 1):
                 exchange.add(scores)
             tokens = share.begin + step.tile * config.keys
-            *weighing, settle = [Work(partial(logits.apply, scores, state.places, tokens)), *softmax.begin(),
-                                 *softmax.finish(sums)]
+            weighing = [Work(partial(logits.apply, scores, state.places, tokens)), *softmax.begin(),
+                        *softmax.finish(sums)]
             if fx.const_expr(config.late):
-                weave(values, config.turned(weights), weighing, ahead=config.ahead, first=READY)
-                settle.run()
+                weave(values, config.turned(weights), weighing[:-1], ahead=config.ahead, first=READY)
+                weighing[-1].run()  # which may scale the sums, behind all that belongs to the base before
             else:
-                do([*weighing, settle])
+                do(weighing)
                 weave(values, config.turned(weights), ahead=config.ahead)
 
     # Places of results are computed here: what the places of queries have in common with them would stay in registers.

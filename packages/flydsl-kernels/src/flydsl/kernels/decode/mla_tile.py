@@ -127,11 +127,11 @@ class LatentTile:
         """Products of a stage with the queries of a wave: with those in registers, and with `parked` ones."""
         config, start = self.config, self._stage(stage)
         read = fx.make_copy_atom(fx.UniversalCopy128b(), config.element)
-        products = []
+        products: list[TileProduct] = []
         for first, columns in config.key_parts(own):
             view = config.view(start + first, columns)
             products.append(tile_product(mma, scores, (config.keys, columns), read, view, self.lane,
-                                         parked=parked.reads if products else ()))
+                                         parked=parked.reads if parked and products else ()))
         return products
 
     def values(self, mma: Any, sums: Any, stage: Any, own: Any) -> TileProduct | TurnedProduct:
