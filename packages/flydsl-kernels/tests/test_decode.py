@@ -375,6 +375,19 @@ def test_mla_lengths(page):
     check_mla(latent([0, 1, 15, 16, 17, 31, 33, 64, 65, 130], page=page))
 
 
+def test_mla_of_many_rows_has_any_number_of_tiles():
+    """Those of a share of one, two and three tiles, whole or not: what weighs a tile late weighs each once."""
+    check_mla(latent([1, 32, 33, 64, 65, 97], count=66, page=1, dtype="bf16"), "bf16")
+
+
+@needs("gfx950", "gfx1250")
+@pytest.mark.parametrize("cache", ["bf16", "fp8"])
+def test_no_register_of_mla_with_many_rows_goes_to_memory(cache):
+    _, text = code_of(latent([40], count=128, dtype="bf16", cache=cache, page=1), MLA_DECODE, scale=0.06)
+    assert "v_mfma_" in text or "v_wmma_" in text
+    assert "scratch_" not in text
+
+
 @pytest.mark.parametrize(("count", "queries"), cases([(16, 3), (128, 1)], [(1, 1), (33, 2), (128, 4), (64, 16)]))
 def test_mla_heads_and_queries(count, queries):
     check_mla(latent([1, 40], count=count, queries=queries, dtype="bf16"), "bf16")

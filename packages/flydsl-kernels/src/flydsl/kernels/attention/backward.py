@@ -23,10 +23,9 @@ from ..parts.memory import Buffer
 from ..parts.runs import run_of
 from ..target import Target, builder
 from .config import RUN, choose_backward
-from .operand import DenseRows
 from .scores import lanes_of, packed, place, total_of
 from .sequence import Sequence, Sizes, head_matrix, held_rows, logits_of, store_head
-from .tiles import PassingStatistic, PassingTile, PassingTiles
+from .tiles import DenseRows, PassingStatistic, PassingTile, PassingTiles
 from .weave import Work, count_of, do, parts_of, reads_ahead, tile_product, weave
 
 __all__ = ["build_attention_backward"]

@@ -40,10 +40,10 @@ def choose_parts(target: Target, units: int, most: int, resident: int | None = N
     return best
 
 
-def parts_of(lines: int, columns: int, parts: int) -> tuple[Result, ...]:
+def parts_of(lines: int, columns: int, parts: int, dtype: str = "f32") -> tuple[Result, ...]:
     """Scratch for what each of `parts` has of a line: its columns, and a logarithm. None of a single one."""
     count = lines * parts
-    return (Result((count * columns,), "f32"), Result((count,), "f32")) if parts > 1 else ()
+    return (Result((count * columns,), dtype), Result((count,), "f32")) if parts > 1 else ()
 
 
 @dataclass(frozen=True)

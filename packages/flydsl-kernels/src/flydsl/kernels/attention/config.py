@@ -12,8 +12,7 @@ from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS
 from ..parts.index import mod
 from ..target import Target
-from .operand import CHUNK
-from .tiles import Tile, tiles_of
+from .tiles import CHUNK, Tile, tiles_of
 
 __all__ = [
     "ARCHS", "CHUNK", "LARGEST", "STATISTICS", "STEP", "AttentionConfig", "BackwardConfig", "ForwardConfig", "Matrix",
@@ -118,6 +117,12 @@ class AttentionConfig(KernelConfig):
         """Queries of a wave."""
         return self.matrix.m * self.blocks
 
+    def fills_simd(self, sums: int, queries: int) -> bool:
+        """Whether what a wave holds (sums and queries of so many columns, scores twice) leaves no room on its SIMD for
+        another wave."""
+        held = self.wave_rows * (sums + 2 * self.keys + queries // 2) // self.target.wave
+        return held > self.target.simd_registers // 2
+
     @property
     def plain(self) -> bool:
         """Whether scores are products times a positive scale, so that both are one multiply-add."""
@@ -184,11 +189,6 @@ class AttentionConfig(KernelConfig):
         orders = self.orders[second]
         tile = fx.make_tile(*(order and fx.make_layout(*order) for order in orders)) if any(orders) else None
         return fx.make_tiled_mma(atom, places, tile)
-
-    def scores(self, mma: Any, thread: Any) -> tuple[Any, Any]:
-        """Fragment of the scores of a tile (keys, rows) of a wave, and of their coordinates."""
-        mine, tile = mma.get_slice(thread), (self.keys, self.wave_rows)
-        return mine.make_fragment_C(tile), mine.partition_C(fx.make_view((0, 0), fx.make_identity_layout(tile)))
 
     def turned(self, weights: Any) -> Any:
         """What a wave has of an accumulator of the first product, as operand B of the second."""
@@ -259,9 +259,7 @@ class ForwardConfig(AttentionConfig):
 
     @property
     def alone(self) -> bool:
-        """Whether what a wave holds (sums, scores twice, queries) leaves no room on its SIMD for another wave."""
-        held = self.blocks * self.matrix.m * (self.dv + 2 * self.keys + self.d // 2) // self.target.wave
-        return held > self.target.simd_registers // 2
+        return self.fills_simd(self.dv, self.d)
 
     @property
     def rolled(self) -> bool:

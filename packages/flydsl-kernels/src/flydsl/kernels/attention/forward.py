@@ -22,10 +22,9 @@ from ..parts.memory import pointer
 from ..target import Target, builder
 from .combine import CombineConfig, combine_kernel
 from .config import choose
-from .operand import DenseRows, PagedRows
-from .scores import Softmax, of_rows, place
+from .scores import RowState, of_rows, place
 from .sequence import Sequence, Sizes, head_matrix, held_rows, logits_of, store_head
-from .tiles import PassingTile, PassingTiles
+from .tiles import DenseRows, PagedRows, PassingTile, PassingTiles
 from .weave import do, reads_ahead, tile_product, weave
 
 __all__ = ["build_attention_forward"]
@@ -94,20 +93,17 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
             q_scale, k_scale, v_scale = [x[batch * sizes.descale_batch + kv_head * sizes.descale_head]
                                          for x in Descales]
             scale = scale * q_scale * k_scale
-        scores, sums = scores_of.make_fragment_C((BN, BM)), sums_of.make_fragment_C((DV, BM))
-        p = fx.make_fragment_like(scores, element)
-        places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout((BN, BM))))
         unit = scale if fx.const_expr(config.plain) else fx.Float32(1.0)  # of scores, in natural logarithms
         start = None
         if fx.const_expr(config.sink):
             start = (share == 0).select(Sink[head] / unit, -math.inf)
-        softmax = Softmax(config, scores, p, unit * LOG2E, start, place(places, 0)[0] == 0)
+        state = RowState(config, scores_of, sums_of, BM, DV, unit * LOG2E, start)
+        scores, places, sums, softmax = state.scores, state.places, state.sums, state.softmax
         logits = logits_of(config, sizes, here, head, block, Bias, Slopes, scale)
         begin, end = logits.band.tiles(BN)
         if fx.const_expr(config.split):
             each = fx.ceildiv(fx.max(end - begin, 0), shares)
             begin, end = begin + share * each, fx.min(end, begin + (share + 1) * each)
-        sums.fill(0.0)
 
         def scores_from(stage, begun=0):
             """Scores of the keys in a stage, of which some reads are `begun`."""
@@ -147,7 +143,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
                 following, turn = None, None
                 if fx.const_expr(config.splits_turn):
                     following, turn = scores_from((step.stage + 1) % config.stages), step
-                weave(then, config.turned(p), softmax.begin(), (), config.delay, following, turn=turn,
+                weave(then, config.turned(state.weights), softmax.begin(), (), config.delay, following, turn=turn,
                       stores=passing.stores(step), early=config.kept > 0)
 
         found = softmax.result()

@@ -22,7 +22,7 @@ from .config import AttentionConfig
 from .row_sum import RowSum
 from .weave import Work
 
-__all__ = ["Band", "Logits", "Softmax", "lanes_of", "place", "total_of"]
+__all__ = ["Band", "Logits", "RowState", "Softmax", "lanes_of", "place", "total_of"]
 
 
 @dataclass(frozen=True)
@@ -350,6 +350,28 @@ class Softmax:
                 total = total + fx.shuffle_xor(total, apart, fx.num_warp_threads())
             found.append(RowSum(self.base[row] * LN2 if self.config.plain else self.base[row], total))
         return found
+
+
+class RowState:
+    """What is kept of rows from tile to tile.
+
+    Args:
+        scores_of, sums_of: slices of both products of a thread; `rows`, `columns`: of the sums.
+        factor, start: of :class:`Softmax`.
+
+    Attributes:
+        scores, places: fragment of the scores of a tile (keys, rows), and of their coordinates.
+        weights: of them, in the type of the products; sums: of weighted values (columns, rows).
+    """
+
+    def __init__(self, config: AttentionConfig, scores_of: Any, sums_of: Any, rows: int, columns: int, factor: Any,
+                 start: Any = None) -> None:
+        tile = (config.keys, rows)
+        self.scores, self.sums = scores_of.make_fragment_C(tile), sums_of.make_fragment_C((columns, rows))
+        self.places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout(tile)))
+        self.weights = fx.make_fragment_like(self.scores, config.element)
+        self.sums.fill(0.0)
+        self.softmax = Softmax(config, self.scores, self.weights, factor, start, place(self.places, 0)[0] == 0)
 
 
 def of_rows(fragment: Any, factors: list[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Tiles of rows in LDS: how they lie there, and the way of a workgroup's rows to them."""
+"""Tiles of rows in LDS: where rows come from (one tensor, or pages), how they lie there, and their way to it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,84 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..cache.pages import Pages
 from ..parts.convert import widened
 from ..parts.index import div, mod
 from ..parts.memory import Buffer, lds_read, lds_write, move_rows
 from ..target import Target
-from .operand import CHUNK, DenseRows, Rows
 from .weave import Work
 
 __all__ = [
-    "LineTile", "PassingStatistic", "PassingTile", "PassingTiles", "RowTile", "Tile", "TurnedTile",
-    "converted", "tiles_of",
+    "CHUNK", "DenseRows", "LineTile", "PagedRows", "PassingStatistic", "PassingTile", "PassingTiles", "RowTile", "Rows",
+    "Tile", "TurnedTile", "converted", "stage_offset", "tiles_of",
 ]
 
+CHUNK = 8  # 16-bit elements of a 128-bit access
 BLOCK = 4  # rows and columns of what a thread turns
 LINE = 512  # 16-bit elements that a wave of 64 copies to LDS by one instruction
+
+
+class DenseRows:
+    """Rows at a stride.
+
+    Args:
+        start: first element of row 0.
+        count: number of rows.
+        columns: of a row.
+    """
+
+    def __init__(self, data: Any, element: Any, start: Any, count: Any, stride: Any, columns: int) -> None:
+        self._stride, self._count, self._last = stride, count, fx.max(count - 1, 0) * stride
+        self.element = element
+        extent = (count > 0).select((count - 1) * stride + columns, 0)
+        self._buffer = Buffer(data, element, start, extent)
+
+    def load(self, first: Any, row: Any, column: Any, n: int) -> Any:
+        """`n` elements of a row of a lane's, counted from row `first`, which is the same in all lanes.
+
+        Rows beyond the last are zero; counted from one that is beyond it they may be copies of the last.
+        """
+        # What the lanes have in common is no vector arithmetic, and no registers of theirs.
+        return self._buffer.load(row * self._stride + column, n, fx.min(self.offset(first), self._last))
+
+    def offset(self, row: Any) -> Any:
+        """Elements before a row that is the same in all lanes."""
+        return row * self._stride
+
+    def copy(self, row: Any, column: Any, offset: Any, target: Any) -> None:
+        """Start copying a chunk of a row, `offset` elements further on, to LDS: to `target` plus 16 bytes a lane."""
+        atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS128b(), self.element)
+        place = fx.make_view(target, fx.make_layout(CHUNK, 1))
+        fx.copy(atom, self._buffer.view(row * self._stride + column, CHUNK), place, soffset=offset)
+
+    def move(self, first: Any, shape: tuple[int, int], padding: int, waves: int, target: Any) -> None:
+        """Start a tensor move of rows from `first` on to LDS (gfx1250): each of `waves` has a share. Rows beyond the
+        last are zero.
+
+        Args:
+            shape: rows and columns; `padding`: elements that are left out in LDS behind each row.
+        """
+        move_rows(self._buffer, self._count, self._stride, first, shape, padding, waves, target)
+
+
+@dataclass(frozen=True)
+class PagedRows(Pages):
+    """Rows of one head in pages (not `uniform`): those beyond the last are copies of it."""
+
+    @property
+    def element(self) -> Any:
+        return self.base.element_type
+
+    def load(self, first: Any, row: Any, column: Any, n: int) -> Any:
+        """`n` elements of a row of a lane's, counted from row `first`."""
+        register = fx.make_rmem_tensor(n, self.element)
+        start = self.token(first, row, self.number(first, row)) + column
+        atom = fx.make_copy_atom(fx.UniversalCopy(n * self.element.width), self.element)
+        fx.copy(atom, fx.make_view(start, fx.make_layout(n, 1)), register)
+        return register.load()
+
+
+Rows = DenseRows | PagedRows
 
 
 def _swizzled(index: Any, bits: int, base: int, shift: int) -> Any:
@@ -295,6 +359,15 @@ def tiles_of(target: Target, rows: int, columns: int, threads: int, along: bool,
             *((TurnedTile(rows, columns, threads, padding),) if across else ()))
 
 
+def stage_offset(stage: Any, stages: int, size: int) -> Any:
+    """Elements before a stage that is known at run time, of so many of a size.
+
+    Chosen by the bits: a product with a scalar and its sum with a lane's place would be a quarter as fast.
+    """
+    bits = [1 << i for i in range((stages - 1).bit_length())]
+    return sum(((fx.Int32(stage) & bit) == 0).select(0, bit * size) for bit in bits)
+
+
 class PassingTile:
     """A tile of rows on its way to stages of LDS, to be read along its rows, across them, or both.
 
@@ -321,10 +394,7 @@ class PassingTile:
         """Where the tiles of a stage are."""
         if not self._rolled:
             return self._arrays[stage]
-        # Sizes are chosen by the bits: a product with a scalar and its sum with a lane's place would be a quarter as
-        # fast.
-        bits = [(fx.Int32(stage) & 1 << i, 1 << i) for i in range((self._stages - 1).bit_length())]
-        return [start + sum((bit == 0).select(0, weight * tile.size) for bit, weight in bits)
+        return [start + stage_offset(stage, self._stages, tile.size)
                 for start, tile in zip(self._arrays[0], self._tiles, strict=True)]
 
     def along(self, stage: Any) -> Any:
@@ -381,14 +451,16 @@ class PassingStatistic:
 
     def __init__(self, memory: Any, rows: int, size: int, stages: int, rolled: bool = False) -> None:
         array: Any = fx.Array
-        self._rows, self._size, self._rolled = rows, size, rolled
+        self._rows, self._size, self._stages, self._rolled = rows, size, stages, rolled
         self._arrays = [memory.allocate(array[fx.Float32, size * (stages if rolled else 1), 16]).peek().ptr
                         for _ in range(1 if rolled else stages)]
         self._staged: Any = None
 
     def _start(self, stage: Any) -> Any:
         """Where the values of a stage are."""
-        return self._arrays[0] + stage * self._size if self._rolled else self._arrays[stage]
+        if not self._rolled:
+            return self._arrays[stage]
+        return self._arrays[0] + stage_offset(stage, self._stages, self._size)
 
     def read(self, stage: Any) -> Callable[[Any, int], Any]:
         """``load(row, n)`` of `n` values from a row of the tile on."""

@@ -35,13 +35,18 @@ class TileProduct:
         mma: tiled product; `sums`, `a`, `b`: fragments.
         read: copy atom; `source`, `target`: partitions of the tile in LDS and of `a` for it.
         begun: reads from LDS that have been started.
+        parked: what reads `b` from LDS, too, as many for each copy of `a`.
     """
 
-    def __init__(self, mma: Any, sums: Any, a: Any, read: Any, source: Any, target: Any, begun: int = 0) -> None:
+    def __init__(self, mma: Any, sums: Any, a: Any, read: Any, source: Any, target: Any, begun: int = 0,
+                 parked: Sequence[Callable[[], Any]] = ()) -> None:
         self._mma, self._sums, self._a = mma, sums, a
         self._rows, self._depth, self._copies = count_of(a, 1), count_of(a, 2), count_of(target, 2)
-        self._reads = [partial(fx.copy, read, source[None, m, k], target[None, m, k])
-                       for k in range(self._copies) for m in range(self._rows)]
+        self._parked = len(parked) // self._copies
+        self._reads: list[Callable[[], Any]] = []
+        for k in range(self._copies):
+            self._reads += parked[k * self._parked : (k + 1) * self._parked]
+            self._reads += [partial(fx.copy, read, source[None, m, k], target[None, m, k]) for m in range(self._rows)]
         self._read = begun
 
     def read(self, count: int) -> None:
@@ -53,20 +58,22 @@ class TileProduct:
     def products(self, b: Any) -> Iterator[tuple[int, Callable[[], Any]]]:
         """The instructions, each with the number of reads that it needs."""
         sums, rows, columns = map(parts_of, (self._sums, self._a, b))
+        each = self._parked + self._rows  # reads of a copy
         for k in range(self._depth):
             for m in range(self._rows):
                 for n in range(count_of(b, 1)):
-                    yield k * self._copies // self._depth * self._rows + m + 1, partial(
+                    yield k * self._copies // self._depth * each + self._parked + m + 1, partial(
                         fx.gemm, self._mma, sums(m, n), rows(m, k), columns(n, k), sums(m, n))
 
 
-def tile_product(mma: Any, sums: Any, a: Any, read: Any, tile: Any, thread: Any, begun: int = 0) -> TileProduct:
+def tile_product(mma: Any, sums: Any, a: Any, read: Any, tile: Any, thread: Any, begun: int = 0,
+                 parked: Sequence[Callable[[], Any]] = ()) -> TileProduct:
     """``sums += tile b^T`` for a tile in LDS, read by a copy atom into fragment `a`, or into one of its own for a
-    shape; `thread`: of the tiled product, `begun`: reads that have been started."""
+    shape; `thread`: of the tiled product, `begun`, `parked`: of :class:`TileProduct`."""
     if isinstance(a, tuple):
         a = mma.get_slice(thread).make_fragment_A(a)
     copy = fx.make_tiled_copy_A(read, mma).get_slice(thread)
-    return TileProduct(mma, sums, a, read, copy.partition_S(tile), copy.retile(a), begun)
+    return TileProduct(mma, sums, a, read, copy.partition_S(tile), copy.retile(a), begun, parked)
 
 
 def parts_of(fragment: Any) -> Callable[[int, int], Any]:
@@ -117,7 +124,7 @@ def weave(product: TileProduct, b: Any, others: Sequence[Work] = (), copies: Seq
         elif turn is not None and left == blocks:
             turn.advance()
         if following is not None and (turn is None or left <= blocks):
-            following.read(ahead - (left - 1) // blocks)
+            following.read(max(ahead - (left - 1) // blocks, 0))
         multiply()
         do([*copied, *written, *other])
         fx.rocdl.sched_barrier(0)

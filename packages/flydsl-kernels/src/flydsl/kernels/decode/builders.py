@@ -119,7 +119,7 @@ def build_combine_module(dim: int, out: str = "bf16", parts_dtype: str = "f32", 
 @builder
 def build_mla_decode_module(heads: int, queries: int = 1, query: str = "bf16", cache: str = "bf16", out: str = "bf16",
                             page: int = 1, *, q_scaled: bool = False, kv_scaled: bool = False, split: bool = True,
-                            target: Target) -> Any:
+                            parts_dtype: str = "f32", target: Target) -> Any:
     """``launch(Q, Cache, Table, Lengths, QScale, KvScale, Out, Parts, Lse, batch, sizes, stream=None)``, where `sizes`
     is of :func:`.kernel.sizes_of`, with the cache as keys.
 
@@ -127,7 +127,7 @@ def build_mla_decode_module(heads: int, queries: int = 1, query: str = "bf16", c
         heads: of a token; `queries`: tokens of a sequence, 1 to 16.
         query, cache: dtypes of Q and Cache: ``"f16"`` or ``"bf16"``, or ``"fp8"``; `out`: of Out.
         page: tokens of a page.
-        split: as of :func:`build_paged_attention_module`; Parts has 512 columns.
+        split, parts_dtype: as of :func:`build_paged_attention_module`; Parts has 512 columns.
 
     Q is [batch, queries, heads, 576] and Out [batch, queries, heads, 512] in row-major order; a token of Cache is 576
     consecutive elements. QScale and KvScale are f32 [1], or any tensors unless `q_scaled` and `kv_scaled`.
@@ -136,7 +136,7 @@ def build_mla_decode_module(heads: int, queries: int = 1, query: str = "bf16", c
         ValueError: an argument is not supported.
     """
     config = mla_config("build_mla_decode_module", target, heads, queries, query, cache, out, page,
-                        q_scaled=q_scaled, kv_scaled=kv_scaled, split=split)
+                        q_scaled=q_scaled, kv_scaled=kv_scaled, split=split, parts_dtype=parts_dtype)
 
     @flyc.jit
     def mla_decode(Q, Cache, Table, Lengths, QScale, KvScale, Out, Parts, Lse, batch: fx.Int32,  # noqa: N803

@@ -21,13 +21,13 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..attention.scores import Logits, Softmax, lanes_of
+from ..attention.scores import Logits, RowState, lanes_of
 from ..attention.weave import do
 from ..cache.pages import ColumnPages, PageNumbers, Pages
 from ..parts.index import div, mod
 from ..parts.mathx import LOG2E
 from ..parts.memory import pointer
-from .config import BLOCK, PagedConfig
+from .config import BLOCK, DecodeConfig, PagedConfig
 from .merge import merge_waves
 from .operands import WORD, ColumnValues, Operand, Values
 
@@ -128,6 +128,11 @@ class Share:
         mine, begin = fx.max(fx.min(tiles - part * each, each), 0), first + part * each * step
         return cls(table, context, fx.Int32(oldest), begin, fx.min(begin + mine * step, context), mine)
 
+    def numbers(self, config: DecodeConfig) -> PageNumbers:
+        """Those of the pages of a share of one tile or more, under way."""
+        first = div(fx.max(self.begin, self.oldest) if config.left else self.begin, config.page)
+        return PageNumbers(self.table, first, div(self.end - 1, config.page) + 1, fx.thread_idx.x, config.threads)
+
 
 def caches(tensors: dict[str, Any], sizes: Any, config: PagedConfig, share: Share, head: Any) -> tuple[Pages, Pages]:
     """Keys and values of a head."""
@@ -156,15 +161,10 @@ def attend_pages(tensors, sizes, config, share, results):
     k_scales, v_scales = [
         Scales(config, kind, tensors[name], keys, sizes.heads // config.group, place.head, v.row)
         for kind, name in ((config.key_scales, "k_scale"), (config.value_scales, "v_scale"))]
-    scores, places = config.scores(first, lane)
-    weights, sums = fx.make_fragment_like(scores, config.element), second.get_slice(lane).make_fragment_C(
-        (config.dim, rows))
-    softmax = Softmax(config, scores, weights, fx.Float32(LOG2E))
-    logits = Logits(config, place.band(share.context, sizes.reach), sizes.scale * k_scales.of_head,
+    state = RowState(config, first.get_slice(lane), second.get_slice(lane), rows, config.dim, fx.Float32(LOG2E))
+    scores, sums, softmax = state.scores, state.sums, state.softmax
+    logits = Logits(config, place.band(share, sizes.reach), sizes.scale * k_scales.of_head,
                     sizes.softcap if config.softcap else None)
-    sums.fill(0.0)
-    queries, row_words = pointer(tensors["q"], fx.Int32), config.dim * config.element.width // WORD
-    last_row = config.head_rows - 1 - place.first
 
     def feature(column):
         return div(column, config.key_unit) * sizes.keys.unit + mod(column, config.key_unit)
@@ -173,9 +173,8 @@ def attend_pages(tensors, sizes, config, share, results):
         k.load(keys.block(now), 0, feature if config.key_unit else None)
 
     if share.tiles > 0:
-        numbers = PageNumbers(share.table, div(fx.max(share.begin, share.oldest), config.page),
-                              div(share.end - 1, config.page) + 1, fx.thread_idx.x, config.threads)
-        q.load(lambda n, row: queries + fx.Int64(place.line(fx.min(n * BLOCK + row, last_row))) * row_words)
+        numbers = share.numbers(config)
+        q.load(place.query_rows(tensors["q"], config.dim * config.element.width // WORD))
         numbers.require(sizes.pages)
         if fx.const_expr(config.ahead):
             load_keys(start)
@@ -193,13 +192,13 @@ def attend_pages(tensors, sizes, config, share, results):
                 v.load(values.block(now))
             if fx.const_expr(of_keys is not None):
                 scores.store(lanes_of(scores) * of_keys)
-            logits.apply(scores, places, now)
+            logits.apply(scores, state.places, now)
             if fx.const_expr(not config.ahead):
                 of_values = v_scales.of_tokens(now)
             do([*softmax.begin(of_values), *softmax.finish(sums)])
             if fx.const_expr(config.value_unit > 0):
                 v.clear(now, share.end)
-            fx.gemm(second, sums, v.ready(), config.turned(weights), sums)
+            fx.gemm(second, sums, v.ready(), config.turned(state.weights), sums)
             if fx.const_expr(config.ahead):
                 v.load(values.block(now + step))
 

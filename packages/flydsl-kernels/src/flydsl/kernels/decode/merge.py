@@ -6,7 +6,7 @@ that sum, ``lse``: -inf where nothing was visible. Parts with weights e**lse add
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,16 +62,22 @@ class Place:
     def exists(self, row: Any) -> Any:
         return self.first + row < self.config.head_rows
 
-    def band(self, context: Any, reach: Any) -> Band:
-        """The tokens of a context that rows see; with a window, as far back as the reach."""
-        config, newest = self.config, context - self.config.queries  # of the first query
-        return Band(0, config.queries, context, newest - reach if config.left else None, newest,
+    def band(self, share: Any, reach: Any) -> Band:
+        """The tokens of a share of a context that rows see; with a window, as far back as the reach."""
+        config, newest = self.config, share.context - self.config.queries  # of the first query
+        return Band(0, config.queries, share.end, newest - reach if config.left else None, newest,
                     lambda row: fx.min(self.query(row), config.queries - 1))
 
     def line(self, row: Any) -> Any:
         """Row of q and of the result [batch * tokens * heads]."""
         first = self.sequence * self.config.queries if self.token is None else self.token
         return (first + self.query(row)) * self.heads + self.query_head(row)
+
+    def query_rows(self, data: Any, words: int) -> Callable[[int, Any], Any]:
+        """Function of (n, row) to the pointer to row `row` of the n-th instruction's queries, of so many words. Rows
+        that do not exist are the last."""
+        start, last, m = pointer(data, fx.Int32), self.config.head_rows - 1 - self.first, self.config.matrix.m
+        return lambda n, row: start + fx.Int64(self.line(fx.min(n * m + row, last))) * words
 
     def part_line(self, row: Any) -> Any:
         """Row of the parts [batch * tokens * heads, parts]."""

@@ -7,37 +7,37 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..attention.config import CHUNK
+from ..attention.config import CHUNK, Matrix
 from ..host.config import require
 from ..host.dense import Extent, strided_extent
 from ..host.dtypes import element_of
-from ..parts.index import cdiv
+from ..parts.index import cdiv, div, mod
 from ..target import Target
 from .config import BLOCK, CACHES, DecodeConfig, require_supported
 
-__all__ = ["RANK", "ROPE", "STAGES", "TURN", "MlaConfig", "mla_config"]
+__all__ = ["RANK", "ROPE", "TURN", "MlaConfig", "mla_config"]
 
 RANK, ROPE = 512, 64  # columns of the latent vector, of which values are made, and of the rotated part of keys
 TURN = 4  # columns that a lane reads at once where it turns values
 BUSY = 8  # waves that keep a compute unit busy
-STAGES = 2  # tiles that have a place in LDS: one is on its way while another is multiplied
 
 
 @dataclass(frozen=True)
 class Waves:
     """How a workgroup divides its rows: at most `groups` of waves take rows of their own, and `sharing` waves of each
-    a share of the columns; `parked` columns of queries have no room in registers; `blocks`: of 16 rows of a wave, where
-    what is read from LDS would limit a wave of one."""
+    a share of the columns; `parked` columns of queries have no room in registers; `blocks`: of `m` rows of a wave,
+    where what is read from LDS would limit a wave of one of 16."""
 
     groups: int
     sharing: int
     parked: int = 0
     blocks: int = 1
+    m: int = BLOCK
 
 
 FEW = 64  # rows that leave a workgroup waves for a second share of the columns
-_OF_MANY = {"gfx90a": Waves(8, 1, 32), "gfx942": Waves(8, 1, 32), "gfx950": Waves(8, 1, 192), "gfx120": Waves(4, 4),
-            "gfx1250": Waves(2, 2, 0, 4)}
+_OF_MANY = {"gfx90a": Waves(8, 1, 96), "gfx942": Waves(8, 1, 96), "gfx950": Waves(4, 1, 192, m=32),
+            "gfx120": Waves(4, 4), "gfx1250": Waves(2, 2, 0, 4)}
 _OF_FEW = {**dict.fromkeys(_OF_MANY, Waves(4, 2)), "gfx120": Waves(4, 4)}  # gfx120 has 256 registers a lane
 
 
@@ -50,25 +50,30 @@ class MlaConfig(DecodeConfig):
         q_scaled, kv_scaled: whether fp8 numbers have a scale.
         sharing: waves that share rows: each multiplies a share of the columns of keys, and makes one of those of
             results.
-        parked: columns of latent queries that wait in LDS, and all rotated ones with them, where registers are too few.
+        parked: columns of queries, the last ones, that wait in LDS where registers are too few.
     """
 
     query: str
     q_scaled: bool = False
     kv_scaled: bool = False
     parked: int = 0
+    m: int = BLOCK
+
+    @property
+    def matrix(self) -> Matrix:
+        return Matrix(self.m, self.target.half_k * BLOCK // self.m)
 
     @property
     def alone(self) -> bool:
-        """Whether what a wave holds (sums, queries, scores twice) leaves no room on its SIMD for another wave."""
-        queries = self.columns + self.rotated_columns - self.parked
-        held = self.wave_rows * (self.columns + queries // 2 + 2 * self.keys) // self.target.wave
-        return held > self.target.simd_registers // 2
+        return self.fills_simd(self.columns, (RANK + ROPE) // self.sharing - self.parked)
 
     @property
     def hints(self) -> dict[str, Any]:
-        """For the compiler: two waves share a SIMD, of 512 registers each, unless one is `alone`."""
-        return {"rocdl.waves_per_eu": 1 if self.alone else 2} if self.target.register_quarters else {}
+        """For the compiler: a wave that is `alone` has all registers of its SIMD; else two share those of one that has
+        512 for each."""
+        if self.alone:
+            return {"rocdl.waves_per_eu": 1}
+        return {"rocdl.waves_per_eu": 2} if self.target.register_quarters else {}
 
     def extents(self, sizes: Any, batch: Any, combined: bool) -> dict[str, Extent]:
         rows = fx.Int64(batch) * self.queries * sizes.heads
@@ -87,26 +92,29 @@ class MlaConfig(DecodeConfig):
         """Of latent vectors, of a wave."""
         return RANK // self.sharing
 
-    @property
-    def rotated_columns(self) -> int:
-        """Of rotated parts, of a wave."""
-        return ROPE // self.sharing
-
-    @property
-    def parts(self) -> tuple[tuple[int, int], ...]:
-        """(first, number) of a wave's columns of latent keys that are multiplied one after the other: those of which
-        queries stay in registers, and the parked ones."""
-        kept, size = self.columns - self.parked, min(self.parked, self.rotated_columns)
-        return (0, kept), *((first, size) for first in range(kept, self.columns, size or 1))
+    def key_parts(self, own: Any) -> list[tuple[Any, int]]:
+        """(first, number) of the columns of keys that a wave of the `own` share multiplies: those of which queries stay
+        in registers, and the parked ones."""
+        columns, kept = (RANK + ROPE) // self.sharing, (RANK + ROPE) // self.sharing - self.parked
+        return [(own * columns, kept), *([(kept, self.parked)] if self.parked else [])]
 
     @property
     def reads_across(self) -> bool:
         """Whether values are read from LDS across their rows; else lanes turn them."""
         return self.target.transposing_reads > 0
 
-    def across(self) -> Any:
-        """A wave's columns of a stage as (columns, tokens), while tracing."""
-        return fx.make_layout((self.columns, self.keys), (1, self.pitch))
+    def place(self, token: Any) -> Any:
+        """Where a token of a tile lies among the others. Instructions of 32 rows read 4 tokens across in blocks of 64
+        bytes, and 16 along in chunks of 16: these lie 4 blocks apart then, and their chunks in different banks."""
+        if self.m == BLOCK:
+            return token
+        return mod(token, 4) * 4 + mod(div(token, 4), 4) + div(token, BLOCK) * BLOCK
+
+    def view(self, start: Any, columns: int, turned: bool = False) -> Any:
+        """Columns of a stage from a pointer on, as (tokens, columns) or, `turned`, (columns, tokens)."""
+        order = ((self.keys,), (1,)) if self.m == BLOCK else ((4, 4, self.keys // BLOCK), (4, 1, BLOCK))
+        shape, stride = (order[0], columns), (tuple(step * self.pitch for step in order[1]), 1)
+        return fx.make_view(start, fx.make_layout(*((shape[::-1], stride[::-1]) if turned else (shape, stride))))
 
     @property
     def direct(self) -> bool:
@@ -116,7 +124,9 @@ class MlaConfig(DecodeConfig):
 
     @property
     def ahead(self) -> int:
-        """Reads from LDS before the product that needs them."""
+        """Reads from LDS before the product that needs them: many where no other wave uses the wait."""
+        if self.late:
+            return 6
         return 2 if self.reads_across else 4
 
     @property
@@ -126,14 +136,25 @@ class MlaConfig(DecodeConfig):
 
     @property
     def pitch(self) -> int:
-        """Elements from token to token of the latent vectors in LDS: what a phase of an access reads, along rows or
-        across them, is of rows that begin in other banks."""
-        return RANK + CHUNK * self.target.wave // 32
+        """Elements from token to token in LDS: what a phase of an access reads, along rows or across them, is of rows
+        that begin in other banks."""
+        return RANK + ROPE + CHUNK * (1 if self.m > BLOCK else self.target.wave // 32)
 
     @property
-    def rotated_pitch(self) -> int:
-        """The same of rotated parts."""
-        return ROPE + self.pitch - RANK
+    def stage(self) -> int:
+        """Elements of a tile in LDS."""
+        return self.keys * self.pitch
+
+    @property
+    def late(self) -> int:
+        """Tiles between the product of keys and that of values: of one that is `alone` nothing else fills the matrix
+        unit while it weighs."""
+        return int(self.alone and self.sharing == 1)
+
+    @property
+    def stages(self) -> int:
+        """Tiles that have a place in LDS: one is on its way while another is multiplied."""
+        return 2 + self.late
 
     @property
     def exchange(self) -> int:
@@ -142,9 +163,8 @@ class MlaConfig(DecodeConfig):
 
     @property
     def lds_bytes(self) -> int:
-        stage = self.keys * (self.pitch + self.rotated_pitch)
-        parked = self.waves * self.wave_rows * (self.parked + self.rotated_columns) if self.parked else 0
-        return 2 * (STAGES * stage + parked) + 4 * self.waves * self.exchange
+        parked = self.waves * self.wave_rows * self.parked
+        return 2 * (self.stages * self.stage + parked) + 4 * self.waves * self.exchange
 
     @property
     def resident(self) -> int:
@@ -166,7 +186,8 @@ class MlaConfig(DecodeConfig):
         """
         held, runs = self.value_rows, self.columns // BLOCK
         if self.reads_across:
-            return [(n * BLOCK, list(range(n * held, (n + 1) * held))) for n in range(runs)]
+            apart = held * self.target.wave // self.m
+            return [(n * apart, list(range(n * held, (n + 1) * held))) for n in range(self.columns // apart)]
         return [(n * BLOCK + i * TURN, [(n + c) * held + i for c in range(TURN)])
                 for n in range(0, runs, TURN) for i in range(held)]
 
@@ -183,8 +204,8 @@ def mla_config(where: str, target: Target, heads: int, queries: int, query: str,
     rows = heads * queries
     waves = (_OF_MANY if rows > FEW else _OF_FEW)[target.arch]
     groups = waves.groups
-    while groups >= 2 * cdiv(rows, waves.blocks * BLOCK):
+    while groups >= 2 * cdiv(rows, waves.blocks * waves.m):
         groups //= 2  # threads stay a power of two
     return MlaConfig(dtype=dtype, stored=cache, group=heads, queries=queries, out=out, dim=RANK, page=page,
                      keys=target.half_k, query=query, waves=groups * waves.sharing, sharing=waves.sharing,
-                     parked=waves.parked, blocks=waves.blocks, target=target, **options).fitting(where)
+                     parked=waves.parked, blocks=waves.blocks, m=waves.m, target=target, **options).fitting(where)

@@ -15,22 +15,21 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..attention.scores import Logits, Softmax, lanes_of
+from ..attention.config import READY
+from ..attention.scores import Logits, RowState, lanes_of
 from ..attention.weave import Work, do, weave
-from ..cache.pages import PageNumbers, Pages
+from ..cache.pages import Pages
 from ..host.dtypes import element_of
 from ..parts.index import div, mod
 from ..parts.mathx import LOG2E
 from ..parts.memory import lds_read, lds_write, pointer
 from ..parts.runs import runs_of
-from .config import BLOCK
-from .mla_config import RANK, ROPE, STAGES, MlaConfig
+from .mla_config import RANK, ROPE, MlaConfig
 from .mla_tile import LatentTile, Parked
 from .operands import WORD, Operand
 
 __all__ = ["attend_latents"]
 
-LATE = 12  # products of the first columns before a parked operand, that of the next columns, is read
 ACCESS = 4  # f32 that a lane writes to LDS at once
 
 
@@ -67,13 +66,13 @@ def _store(results, sums, found, factor, own, lane):
     mine, values = results.place, lanes_of(sums)
     config = mine.config
     for n in fx.range_constexpr(config.blocks):
-        row, count, scale = n * BLOCK + mod(lane, BLOCK), values.numel // config.blocks, found[n].share(factor)
+        row, count, scale = n * config.m + mod(lane, config.m), values.numel // config.blocks, found[n].share(factor)
         if mine.exists(row):
             for first, numbers in config.neighbours():
-                at = own * config.columns + first + div(lane, BLOCK) * config.lane_columns
+                at = own * config.columns + first + div(lane, config.m) * config.lane_columns
                 results.store(row, at, values.shuffle(values, [n * count + i for i in numbers]) * scale)
             if fx.const_expr(results.logs):
-                if (own == 0) & (lane < BLOCK):
+                if (own == 0) & (lane < config.m):
                     results.store_log(row, found[n].log)
 
 
@@ -90,47 +89,52 @@ def attend_latents(tensors, sizes, config, share, results):
     tile = LatentTile(config, memory, pages, share.begin, lane, wave)
     exchange = Exchange(config, memory, wave, lane) if config.sharing > 1 else None
     query = element_of(config.query, config.target)
-    rows, (scores, places) = config.wave_rows, config.scores(first, lane)
-    weights, sums = fx.make_fragment_like(scores, config.element), second.get_slice(lane).make_fragment_C(
-        (config.columns, rows))
-    softmax = Softmax(config, scores, weights, fx.Float32(LOG2E))
-    sums.fill(0.0)
+    rows = config.wave_rows
+    state = RowState(config, first.get_slice(lane), second.get_slice(lane), rows, config.columns, fx.Float32(LOG2E))
+    scores, weights, sums, softmax = state.scores, state.weights, state.sums, state.softmax
     q_scale, kv_scale = [pointer(tensors[name], fx.Float32).load() if scaled else fx.Float32(1.0)
                          for name, scaled in (("q_scale", config.q_scaled), ("kv_scale", config.kv_scaled))]
-    logits = Logits(config, mine.band(share.context, sizes.reach), sizes.scale * q_scale * kv_scale)
+    logits = Logits(config, mine.band(share, sizes.reach), sizes.scale * q_scale * kv_scale)
 
     if share.tiles > 0:
         tile.look(fx.Int32(0))
-        numbers = PageNumbers(share.table, div(share.begin, config.page), div(share.end - 1, config.page) + 1, thread,
-                              config.threads)
-        queries, row_words = pointer(tensors["q"], fx.Int32), (RANK + ROPE) * query.width // WORD
-        last_row = config.head_rows - 1 - mine.first
-        parts = [(own * config.columns + start, columns) for start, columns in config.parts]
-        parts.append((RANK + own * config.rotated_columns, config.rotated_columns))
+        numbers = share.numbers(config)
+        parts, start = config.key_parts(own), mine.query_rows(tensors["q"], (RANK + ROPE) * query.width // WORD)
         q = [Operand(config, first, "B", query, rows, columns, lane) for _, columns in parts]
-        for part, (start, _) in zip(q, parts, strict=True):
-            part.load(lambda n, row: queries + fx.Int64(mine.line(fx.min(n * BLOCK + row, last_row))) * row_words,
-                      start)
+        for part, (column, _) in zip(q, parts, strict=True):
+            part.load(start, column)
         numbers.require(sizes.pages)
-        operands = [part.ready() for part in q]
-        parked = [Parked(memory, part, thread, config.threads) for part in operands[1:]] if config.parked else []
-        pipeline = fx.Pipeline(share.tiles, STAGES, tile.producer(), rolled=True)
+        operands, parked = [part.ready() for part in q], None
+        if config.parked:
+            parked = Parked(memory, operands[1], thread, config.threads)
+            operands[1] = parked.operand
+        pipeline = fx.Pipeline(share.tiles + config.late, config.stages, tile.producer(), rolled=True, kept=config.late)
         pipeline.start()
         tile.found()
+        if fx.const_expr(config.late):
+            weights.fill(0.0)
         for step in fx.pipeline_range(pipeline):
             copies = [Work(partial(tile.advance, step, piece)) for piece in range(tile.pieces)]
+            weighed = step.stage
+            if fx.const_expr(config.late):  # the stage before, but for the first tile, which then has no weights
+                weighed = (weighed == 0).select(fx.min(step.tile, config.stages - 1), weighed - 1)
+            values = tile.values(second, sums, weighed, own)
+            products = [*tile.keys(first, scores, step.stage, own, parked), values]
             scores.fill(0.0)
-            products = [*tile.keys(first, scores, step.stage, own), tile.values(second, sums, step.stage, own)]
             for i in fx.range_constexpr(len(parts)):
-                reads = [Work(partial(parked[i].read, operands[i + 1]))] if i < len(parked) else []
-                weave(products[i], operands[i], reads, copies if i == 0 else [], LATE if i == 0 and reads else 0,
-                      products[i + 1], config.ahead)
+                weave(products[i], operands[i], (), copies if i == 0 else [], following=products[i + 1],
+                      ahead=config.ahead)
             if fx.const_expr(config.sharing > 1):
                 exchange.add(scores)
-            logits.apply(scores, places, share.begin + step.tile * config.keys)
-            do(softmax.begin())
-            do(softmax.finish(sums))
-            weave(products[-1], config.turned(weights), ahead=config.ahead)
+            tokens = share.begin + step.tile * config.keys
+            weighing = [Work(partial(logits.apply, scores, state.places, tokens)), *softmax.begin(),
+                        *softmax.finish(sums)]
+            if fx.const_expr(config.late):
+                weave(values, config.turned(weights), weighing[:-1], ahead=config.ahead, first=READY)
+                weighing[-1].run()  # which may scale the sums, behind all that belongs to the base before
+            else:
+                do(weighing)
+                weave(values, config.turned(weights), ahead=config.ahead)
 
     # Places of results are computed here: what the places of queries have in common with them would stay in registers.
     _store(results, sums, softmax.result(), kv_scale, own, fx.Int32(fx.rocdl.computed_here(lane)))

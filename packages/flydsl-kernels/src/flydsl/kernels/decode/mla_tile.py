@@ -9,39 +9,40 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..attention.scores import lanes_of
+from ..attention.tiles import stage_offset
 from ..attention.weave import TileProduct, count_of, parts_of, tile_product
 from ..cache.pages import Pages
 from ..parts.index import div, mod
 from ..parts.memory import lds_read, lds_write
 from ..parts.runs import runs_of
 from .config import BLOCK
-from .mla_config import CHUNK, RANK, ROPE, STAGES, TURN, MlaConfig
+from .mla_config import CHUNK, RANK, ROPE, TURN, MlaConfig
 from .operands import Pieces
 
 __all__ = ["LatentTile", "Parked"]
-
-PAIR = 2  # elements of a rotated part that a lane moves at once
 
 
 class LatentTile:
     """Tiles of the context on their way to stages of LDS, in the type of the products.
 
-    A wave moves some tokens of each: piece by piece their latent vectors, then their rotated parts, as many at a time
-    as it has lanes for. Page numbers are looked up a tile before the one that is moved, each lane that of a token.
+    A wave moves some tokens of each, piece by piece: their latent vectors, each by all lanes, then the rotated parts of
+    all of them together. Lanes that have parts of the same token look up its page, a tile before the one that is moved.
     """
 
     def __init__(self, config: MlaConfig, memory: Any, pages: Pages, begin: Any, lane: Any, wave: Any) -> None:
         array: Any = fx.Array
-        self.config, self.pages, self.begin, self.lane, self.wave = config, pages, begin, lane, wave
-        self._latent, self._rotated = [memory.allocate(array[config.element, STAGES * config.keys * pitch, 128])
-                                       .peek().ptr for pitch in (config.pitch, config.rotated_pitch)]
-        self.each = RANK // (CHUNK * config.target.wave)  # pieces of a latent vector
-        self.together = PAIR * config.target.wave // ROPE  # rotated parts of a piece
-        self.latents = config.share * self.each
-        self.pieces = self.latents + config.share // self.together
-        self.number, self.coming = (fx.make_rmem_tensor(1, fx.Int32) for _ in range(2))  # pages of this tile, the next
-        self.held = [Pieces(config.stored_element, chunk, count)  # where tiles pass through registers
-                     for chunk, count in ((CHUNK, self.latents), (PAIR, self.pieces - self.latents))]
+        self.config, self.pages, self.begin, self.lane, self.first = config, pages, begin, lane, wave * config.share
+        self._base = memory.allocate(array[config.element, config.stages * config.stage, 128]).peek().ptr
+        lanes = config.target.wave
+        self.each = RANK // (CHUNK * lanes)  # pieces of a latent vector
+        self.near = lanes // config.share  # lanes of a token
+        self.latents, chunk = config.share * self.each, min(CHUNK, ROPE // self.near)
+        self.pieces = self.latents + ROPE // (self.near * chunk)
+        self.coming = fx.make_rmem_tensor(1, fx.Int32)  # page of the next tile
+        self.held = [Pieces(config.stored_element, size, count)  # where tiles pass through registers
+                     for size, count in ((CHUNK, self.latents), (chunk, self.pieces - self.latents))]
+        self.chunk, self.own = chunk, self.first + div(lane, self.near)  # the lane's token
+        self._address: Any = None  # of this token
 
     def producer(self) -> Any:
         """That of the pipeline over the tiles."""
@@ -58,8 +59,7 @@ class LatentTile:
 
     def look(self, tile: Any) -> None:
         """Start looking up the pages of a tile."""
-        tokens = self.config.keys
-        self.coming[0] = self.pages.number(self.begin + tile * tokens, mod(self.lane, tokens)).to(fx.Int32)
+        self.coming[0] = self.pages.number(self.begin + tile * self.config.keys, self.own).to(fx.Int32)
 
     def found(self) -> None:
         """Let the lookup under way be done before the loop: moved there by the compiler, behind the loads of a tile, it
@@ -67,55 +67,43 @@ class LatentTile:
         if not self.config.direct:
             self.coming[0] = fx.Int32(fx.rocdl.computed_here(self.coming[0]))
 
-    def _start(self, tile: Any, number: int) -> Any:
-        """Pointer to this wave's token of a number. Of the wave, not of the lane: scalar units have the time."""
-        token = self.wave * self.config.share + number
-        page = fx.Int64(fx.Int32(fx.rocdl.readlane(fx.T.i32, self.number[0], token)))
-        return self.pages.token(self.begin + tile * self.config.keys, token, page)
-
     def _source(self, tile: Any, piece: int) -> tuple[Any, Any]:
         """Pointer to the token of which this lane moves elements of a piece, and the first of their columns; with the
         first one, the pages of the next tile are looked up, so that what the lookup waits for has long arrived."""
         if piece == 0:
-            self.number[0] = self.coming[0]
+            first = self.begin + tile * self.config.keys
+            self._address = fx.ptrtoint(self.pages.token(first, self.own, fx.Int64(self.coming[0])))
             self.look(tile + 1)
-        if piece < self.latents:
-            token, part = divmod(piece, self.each)
-            start, column = self._start(tile, token), (self.lane + part * self.config.target.wave) * CHUNK
-        else:
-            first = (piece - self.latents) * self.together
-            start, column = self._start(tile, first), RANK + mod(self.lane * PAIR, ROPE)
-            if self.together == 2:
-                start = (self.lane * PAIR < ROPE).select(start, self._start(tile, first + 1))
-        return start, column
+        if piece >= self.latents:
+            return self._pointer(self._address), self._rotated(piece)
+        token, part = divmod(piece, self.each)
+        words = [fx.Uint32(fx.rocdl.readlane(fx.T.i32, fx.Int32(x), token * self.near))
+                 for x in (self._address, self._address >> 32)]
+        address = fx.Int64(words[1]) << 32 | fx.Int64(words[0])
+        return self._pointer(address), (self.lane + part * self.config.target.wave) * CHUNK
 
-    def latent(self, stage: Any) -> Any:
-        """Pointer to the latent vectors of a stage."""
-        return self._latent + self._of_stage(stage, self.config.pitch)
+    def _pointer(self, address: Any) -> Any:
+        """To words of the cache."""
+        return fx.inttoptr(self.pages.base.type, address)
 
-    def rotated(self, stage: Any) -> Any:
-        """Pointer to the rotated parts of a stage."""
-        return self._rotated + self._of_stage(stage, self.config.rotated_pitch)
-
-    def _of_stage(self, stage: Any, pitch: int) -> Any:
-        # One of two is chosen: a product with a scalar and its sum with a lane's place would be a quarter as fast.
-        return (stage == 0).select(0, self.config.keys * pitch)
-
-    def _row(self, piece: int) -> Any:
-        """The first token of a piece, of the tile."""
-        inside = piece // self.each if piece < self.latents else (piece - self.latents) * self.together
-        return self.wave * self.config.share + inside
+    def _rotated(self, piece: int) -> Any:
+        """First column of this lane in a piece of rotated parts."""
+        return RANK + (mod(self.lane, self.near) + (piece - self.latents) * self.near) * self.chunk
 
     def _target(self, stage: Any, piece: int) -> tuple[Any, Any]:
         """Where in LDS this lane moves elements of a piece: base and elements from there."""
-        if piece < self.latents:
-            first = piece % self.each * self.config.target.wave * CHUNK
-            return self.latent(stage), self._row(piece) * self.config.pitch + first + self.lane * CHUNK
-        row = self._row(piece) + div(self.lane * PAIR, ROPE)
-        return self.rotated(stage), row * self.config.rotated_pitch + mod(self.lane * PAIR, ROPE)
+        config, (token, part) = self.config, divmod(piece, self.each)
+        if piece >= self.latents:
+            return self._stage(stage), config.place(self.own) * config.pitch + self._rotated(piece)
+        place = config.place(self.first) + config.place(token)  # tokens of a wave are a power of two
+        return self._stage(stage), place * config.pitch + (self.lane + part * config.target.wave) * CHUNK
+
+    def _stage(self, stage: Any) -> Any:
+        """Pointer to a stage."""
+        return self._base + stage_offset(stage, self.config.stages, self.config.stage)
 
     def _copy(self, tile: Any, stage: Any, piece: int) -> None:
-        chunk = fx.make_layout((CHUNK if piece < self.latents else PAIR, 1), (1, 0))
+        chunk = fx.make_layout((CHUNK if piece < self.latents else self.chunk, 1), (1, 0))
         token, column = self._source(tile, piece)
         base, at = self._target(stage, piece)
         fx.rocdl.async_copy(fx.make_view(fx.recast_iter(self.config.element, token) + column, chunk),
@@ -135,26 +123,25 @@ class LatentTile:
         which = int(piece >= self.latents)
         return self.held[which], piece - which * self.latents
 
-    def keys(self, mma: Any, scores: Any, stage: Any, own: Any) -> list[TileProduct]:
-        """Products of a stage with the queries of a wave: of each of its parts, of latent vectors and rotated."""
-        config = self.config
+    def keys(self, mma: Any, scores: Any, stage: Any, own: Any, parked: Parked | None) -> list[TileProduct]:
+        """Products of a stage with the queries of a wave: with those in registers, and with `parked` ones."""
+        config, start = self.config, self._stage(stage)
         read = fx.make_copy_atom(fx.UniversalCopy128b(), config.element)
-        views = [(columns, fx.make_view(self.latent(stage) + (own * config.columns + first),
-                                        fx.make_layout((config.keys, columns), (config.pitch, 1))))
-                 for first, columns in config.parts]
-        rotated = fx.make_layout((config.keys, ROPE), (config.rotated_pitch, 1))
-        share = (config.keys, config.rotated_columns)
-        views.append((share[1], fx.flat_divide(fx.make_view(self.rotated(stage), rotated), share)[None, None, 0, own]))
-        return [tile_product(mma, scores, (config.keys, columns), read, view, self.lane) for columns, view in views]
+        products: list[TileProduct] = []
+        for first, columns in config.key_parts(own):
+            view = config.view(start + first, columns)
+            products.append(tile_product(mma, scores, (config.keys, columns), read, view, self.lane,
+                                         parked=parked.reads if parked and products else ()))
+        return products
 
     def values(self, mma: Any, sums: Any, stage: Any, own: Any) -> TileProduct | TurnedProduct:
         """Product of the `own` share of the columns of a stage with weights."""
         config = self.config
-        start = self.latent(stage) + own * config.columns
+        start = self._stage(stage) + own * config.columns
         if not config.reads_across:
             return TurnedProduct(config, mma, sums, start, self.lane)
         return tile_product(mma, sums, (config.columns, config.keys), config.read_across(),
-                            fx.make_view(start, config.across()), self.lane)
+                            config.view(start, config.columns, True), self.lane)
 
 
 class Parked:
@@ -163,15 +150,16 @@ class Parked:
     def __init__(self, memory: Any, fragment: Any, thread: Any, threads: int) -> None:
         count = int(fx.size(fx.get_shape(fragment)).unpack())
         array: Any = fx.Array
-        self._base = memory.allocate(array[fragment.element_type, count * threads, 128]).peek().ptr
-        self._places = [thread * CHUNK + i * threads for i in range(0, count, CHUNK)]
-        for at, values in zip(self._places, runs_of(lanes_of(fragment), CHUNK), strict=True):
-            lds_write(self._base, at, values)
+        base = memory.allocate(array[fragment.element_type, count * threads, 128]).peek().ptr
+        places = [thread * CHUNK + i * threads for i in range(0, count, CHUNK)]
+        for at, values in zip(places, runs_of(lanes_of(fragment), CHUNK), strict=True):
+            lds_write(base, at, values)
+        self.operand = fx.make_fragment_like(fragment)
+        self.reads = [partial(self._read, i * CHUNK, base, at) for i, at in enumerate(places)]
 
-    def read(self, target: Any) -> None:
-        """Start reading it to a fragment like the one that was parked."""
-        parts = [lds_read(self._base, at, CHUNK) for at in self._places]
-        target.store(fx.Vector.from_elements([part[i] for part in parts for i in range(CHUNK)], target.element_type))
+    def _read(self, first: int, base: Any, at: Any) -> None:
+        """Start reading some of it."""
+        fx.make_view(fx.get_iter(self.operand) + first, fx.make_layout(CHUNK, 1)).store(lds_read(base, at, CHUNK))
 
 
 class TurnedProduct:

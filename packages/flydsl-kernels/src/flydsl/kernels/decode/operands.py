@@ -60,9 +60,9 @@ class Operand:
 
     def __init__(self, config: DecodeConfig, mma: Any, side: str, element: Any, rows: int, columns: int,
                  lane: Any) -> None:
-        self.config, self.rows, piece = config, rows, mma.get_slice(lane)
+        self.config, self.blocks, piece = config, rows // config.matrix.m, mma.get_slice(lane)
         tile, chunk = (rows, columns), config.key_chunk
-        self.step = chunk * config.target.wave // BLOCK  # from piece to piece of a lane
+        self.step = chunk * config.target.wave // config.matrix.m  # from piece to piece of a lane
         self.fragment = {"A": piece.make_fragment_A, "B": piece.make_fragment_B}[side](tile)
         atom = fx.make_copy_atom(fx.UniversalCopy(chunk * config.element.width), config.element)
         copy = {"A": fx.make_tiled_copy_A, "B": fx.make_tiled_copy_B}[side](atom, mma).get_slice(lane)
@@ -70,7 +70,7 @@ class Operand:
         self.row, self.column = [fx.Int32(fx.get_scalar(x)) for x in copy.partition_S(
             fx.make_view((0, 0), fx.make_identity_layout(tile)))[0]]
         self.across = columns // self.step
-        self.pieces = Pieces(element, chunk, rows // BLOCK, self.across)
+        self.pieces = Pieces(element, chunk, self.blocks, self.across)
 
     def load(self, start: Callable[[int, Any], Any], first: Any = 0,
              column: Callable[[Any], Any] | None = None) -> None:
@@ -79,7 +79,7 @@ class Operand:
         Args:
             column: elements from the first one of a row to one of a number, unless they follow each other.
         """
-        for n in range(self.rows // BLOCK):
+        for n in range(self.blocks):
             row = start(n, self.row)
             for i in range(self.across):
                 at = self.column + (first + i * self.step)
@@ -88,7 +88,7 @@ class Operand:
     def ready(self) -> Any:
         """The operand, in the type of the products."""
         inner = fx.size(self.target.shape[0][1]).unpack()  # pieces of one step of the instruction
-        for n in range(self.rows // BLOCK):
+        for n in range(self.blocks):
             for i in range(self.across):
                 self.target[(None, i % inner), n, i // inner].store(self.pieces.get(self.config, n, i))
         return self.fragment

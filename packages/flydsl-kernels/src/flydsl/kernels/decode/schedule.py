@@ -9,6 +9,7 @@ sequences, so one wave does it, a sequence a lane.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,56 +110,56 @@ def _write(tensors, config, bins, sequence, start, count, item, partial, items):
                 info[place * FIELDS + i] = fields[i]
 
 
-@flyc.kernel
-def metadata_kernel(tensors, batch: fx.Int32, config: fx.Constexpr):
-    """One wave; each lane takes every 64th (32nd) sequence."""
+@flyc.jit
+def _walk(lengths, batch, config, bins=None, visit=None):
+    """Partitions of all sequences and, of `bins`, their pieces and partial results. Each lane takes every 64th (32nd)
+    sequence, and may ``visit(sequence, first partition, partitions, first piece, first partial result)``."""
     lane, wave = fx.thread_idx.x, config.target.wave
-    lengths = tensors["lengths"]
-    steps = fx.ceildiv(batch, wave)
-    partitions, groups, reduces, finals = [
-        pointer(tensors[name], fx.Int32) for name in ("partition_indptr", "work_indptr", "reduce_indptr", "final_map")]
-
-    total = fx.Int32(0)
-    for step in range(steps):
-        mine = _partitions(lengths, step * wave + lane, batch, config)
-        total = total + fx.shuffle_idx(_before(mine, lane, wave) + mine, wave - 1, wave)
-    bins = Bins(config, total)
-
-    start = fx.Int32(0)
-    items = fx.Int32(0)
-    for step in range(steps):
-        mine = _partitions(lengths, step * wave + lane, batch, config)
-        first = start + _before(mine, lane, wave)
-        pieces = (mine > 0).select(bins.of(first + fx.max(mine, 1) - 1) - bins.of(first) + 1, 0)
-        start = fx.shuffle_idx(first + mine, wave - 1, wave)
-        items = items + fx.shuffle_idx(_before(pieces, lane, wave) + pieces, wave - 1, wave)
-
-    start = fx.Int32(0)
-    item = fx.Int32(0)
-    partial = fx.Int32(0)
-    for step in range(steps):
+    start, item, partial = fx.Int32(0), fx.Int32(0), fx.Int32(0)
+    for step in range(fx.ceildiv(batch, wave)):
         sequence = step * wave + lane
         mine = _partitions(lengths, sequence, batch, config)
         first = start + _before(mine, lane, wave)
-        pieces = (mine > 0).select(bins.of(first + fx.max(mine, 1) - 1) - bins.of(first) + 1, 0)
-        cut = (pieces > 1).select(pieces, 0)
-        at, row = item + _before(pieces, lane, wave), partial + _before(cut, lane, wave)
-        if sequence < batch:
-            partitions[sequence] = first
-            reduces[sequence] = row
-            finals[2 * sequence] = sequence * config.queries
-            finals[2 * sequence + 1] = (sequence + 1) * config.queries
-            _write(tensors, config, bins, sequence, first, mine, at, row, items)
+        if fx.const_expr(bins is not None):
+            pieces = (mine > 0).select(bins.of(first + fx.max(mine, 1) - 1) - bins.of(first) + 1, 0)
+            cut = (pieces > 1).select(pieces, 0)
+            at, row = item + _before(pieces, lane, wave), partial + _before(cut, lane, wave)
+            if fx.const_expr(visit is not None):
+                visit(sequence, first, mine, at, row)
+            item, partial = [fx.shuffle_idx(x, wave - 1, wave) for x in (at + pieces, row + cut)]
         start = fx.shuffle_idx(first + mine, wave - 1, wave)
-        item = fx.shuffle_idx(at + pieces, wave - 1, wave)
-        partial = fx.shuffle_idx(row + cut, wave - 1, wave)
+    return start, item, partial
 
+
+@flyc.jit
+def _record(tensors, config, batch, bins, items, sequence, first, count, at, row):
+    """A sequence: where its partitions begin, its partial results, and what they are added to; and its pieces."""
+    partitions, reduces, finals = [
+        pointer(tensors[name], fx.Int32) for name in ("partition_indptr", "reduce_indptr", "final_map")]
+    if sequence < batch:
+        partitions[sequence] = first
+        reduces[sequence] = row
+        finals[2 * sequence] = sequence * config.queries
+        finals[2 * sequence + 1] = (sequence + 1) * config.queries
+        _write(tensors, config, bins, sequence, first, count, at, row, items)
+
+
+@flyc.kernel
+def metadata_kernel(tensors, batch: fx.Int32, config: fx.Constexpr):
+    """One wave."""
+    lane, lengths = fx.thread_idx.x, tensors["lengths"]
+    partitions, groups, reduces = [
+        pointer(tensors[name], fx.Int32) for name in ("partition_indptr", "work_indptr", "reduce_indptr")]
+    total, _, _ = _walk(lengths, batch, config)
+    bins = Bins(config, total)
+    _, items, partial = _walk(lengths, batch, config, bins)
+    _walk(lengths, batch, config, bins, functools.partial(_record, tensors, config, batch, bins, items))
     if lane == 0:
         partitions[batch] = total
         reduces[batch] = partial
     # Bins with nothing, workgroups beyond the bins, and the end.
     used = fx.min(total, config.bins)
-    for i in range(lane, config.groups + 1, wave):
+    for i in range(lane, config.groups + 1, config.target.wave):
         head = fx.min(i // config.bins, config.heads)
         if (head == config.heads) | (i - head * config.bins >= used):
             groups[i] = fx.min(head + 1, config.heads) * items
