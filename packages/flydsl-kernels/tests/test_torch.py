@@ -205,8 +205,8 @@ def test_linear_without_rows_has_a_gradient():
 @pytest.mark.parametrize("grad", [False, True])
 def test_linear_of_nothing(grad):
     for n, k in ((0, 64), (16, 0), (0, 0)):
-        x, w, b = random(2, 3, k, dtype="bf16"), random(n, k, dtype="bf16").requires_grad_(grad), random(n, dtype="bf16")
-        assert torch.equal(ops.linear(x, w, b), b.expand(2, 3, n))
+        x, w, b = (random(*shape, dtype="bf16") for shape in ((2, 3, k), (n, k), (n,)))
+        assert torch.equal(ops.linear(x, w.requires_grad_(grad), b), b.expand(2, 3, n))
 
 
 @needs(*DENSE_GEMM)
