@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
-from ..host.arrays import flat_of, flattened, is_torch
+from ..host.arrays import autocast, flat_of, flattened, is_torch
 from ..host.dtypes import dtype_name
 from ..op import Form, Gradient, Op, Plan, Result, like, scratch_of
 from ..parts.index import cdiv
@@ -321,7 +321,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
               max_seqlen_k: int | None = None, block_table: Any = None, seqlens_k: Any = None, q_descale: Any = None,
               k_descale: Any = None, v_descale: Any = None, num_splits: int | None = None, deterministic: bool = False,
               return_lse: bool = False) -> Any:
-    """``softmax(q k^T * scale) v`` for each head, in f32 arithmetic; differentiable in q, k and v.
+    """``softmax(q k^T * scale) v`` for each head, in f32 arithmetic; differentiable in q, k and v. Operands that are not
+    fp8 follow torch's autocast.
 
     Query i of a sequence of Sq queries and Skv keys stands at the place of key ``i + Skv - Sq``: causality and the
     window count from there. A query that sees no key gives 0, and -inf as its logarithm.
@@ -367,6 +368,10 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
         raise ValueError(f"attention: q, k and v have 3 or 4 dimensions, got {[tuple(x.shape) for x in (q, k, v)]}")
     if q.shape[-1] != k.shape[-1]:
         raise ValueError(f"attention: q and k must have one last dimension, got {q.shape[-1]} and {k.shape[-1]}")
+    if not q.shape[-1]:
+        raise ValueError(f"attention: heads of q and k have one column or more, got shape {tuple(q.shape)}")
+    if is_torch(q) and q.dtype.itemsize > 1:
+        q, k, v = autocast(q, k, v)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     d, dv = _columns(q.shape[-1]), _columns(v.shape[-1])
     if block_table is not None and (d != k.shape[-1] or dv != v.shape[-1]):

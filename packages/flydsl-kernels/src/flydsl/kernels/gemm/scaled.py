@@ -15,7 +15,7 @@ import torch
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.arrays import array_dtype, padded
+from ..host.arrays import array_dtype, flattened, padded
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..host.layouts import (
@@ -77,10 +77,10 @@ def product(config: GemmConfig) -> Any:
 def _plan(config: GemmConfig, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor | None,
           scale_b: torch.Tensor | None, bias: torch.Tensor | None = None) -> Plan:
     """The product of rows with a weight in the order of its kernel."""
-    given = [None if x is None else _bytes(x).contiguous().view(-1) for x in (a, b, scale_a, scale_b, bias)]
+    given = [None if x is None else flattened(_bytes(x)) for x in (a, b, scale_a, scale_b, bias)]
 
     def operands(out: torch.Tensor) -> tuple[Any, ...]:
-        out = out.view(-1)
+        out = flattened(out)
         return (out, *(out if x is None else x for x in given), a.shape[0])
 
     return Plan(lambda: product(config), operands)
