@@ -63,6 +63,20 @@ def test_gradients_and_changed_weights(name):
         near(first(module(x)), first(exact(x)))
 
 
+def test_a_second_patch_leaves_the_first_alone():
+    """Parts that a patched module computes itself are no modules of the second one's, nor undone by it."""
+    module, x = make("StackedMoeBlock")
+    first_report = kernels.patch(module)
+    with torch.no_grad():
+        out = module(x)
+        second = kernels.patch(module)
+        assert not second.patched and not any(s.name.startswith("experts") for s in second.sites)
+        second.undo()
+        assert torch.equal(module(x), out)
+    first_report.undo()
+    assert not any("forward" in vars(m) for m in module.modules())
+
+
 def test_a_copy_runs_the_kernels():
     module, x = make("DeepseekV3MoE")
     kernels.patch(module)

@@ -321,8 +321,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
               max_seqlen_k: int | None = None, block_table: Any = None, seqlens_k: Any = None, q_descale: Any = None,
               k_descale: Any = None, v_descale: Any = None, num_splits: int | None = None, deterministic: bool = False,
               return_lse: bool = False) -> Any:
-    """``softmax(q k^T * scale) v`` for each head, in f32 arithmetic; differentiable in q, k and v. Operands that are not
-    fp8 follow torch's autocast.
+    """``softmax(q k^T * scale) v`` for each head, in f32 arithmetic; differentiable in q, k and v.
 
     Query i of a sequence of Sq queries and Skv keys stands at the place of key ``i + Skv - Sq``: causality and the
     window count from there. A query that sees no key gives 0, and -inf as its logarithm.
@@ -330,7 +329,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
     Args:
         q: [B, Sq, H, D], or packed [total, H, D] with `cu_seqlens_q`. f16 or bf16, or fp8 (the result then is bf16);
             any strides, of which a last one of 1 is not copied. D up to 256, multiples of 32 as they are, others
-            padded in a copy.
+            padded in a copy. What is not fp8 follows torch's autocast.
         k, v: [B, Skv, Hkv, D] and [B, Skv, Hkv, Dv], or packed with `cu_seqlens_k`, or pages [pages, page, Hkv, D]
             with `block_table` and `seqlens_k`. H is a multiple of Hkv: query head h uses head ``h // (H // Hkv)``.
         causal: hide later keys. scale: of the products, ``1 / sqrt(D)`` if None.

@@ -410,6 +410,15 @@ class _Shared:
         self.modules.clear()
 
 
+def _computed_parts(module: nn.Module) -> list[nn.Module]:
+    """Parts that a patched module computes itself, without calling them."""
+    found: Any = module.__dict__.get("forward")
+    bind = found.shared.rule.bind if isinstance(found, _Forward) else None
+    if bind is MixtureForward:
+        return list(found.module.experts.modules())
+    return [activation_module(module)] if bind is gated_forward else []
+
+
 def _is_replaced(module: nn.Module) -> bool:
     found = module.__dict__.get("forward")
     # A module that was pickled while patched has its own forward as an attribute.
@@ -469,10 +478,7 @@ def patch(model: nn.Module, *, strict: bool = False, only: str | tuple[str, ...]
             shared = _Shared(site, rule, strict, device_type())
             module.forward = _Forward(module, shared)
             report._undo.append(shared.undo)
-            if rule.bind is MixtureForward:
-                within.update(map(id, module.experts.modules()))
-            if rule.bind is gated_forward:
-                within.add(id(activation_module(module)))
+        within.update(map(id, _computed_parts(module)))
     _open_encoder_layers(model, report)
     wanted = (only is None or any(_SDPA.endswith(o) for o in only)) and not _lacking("attention_fwd")
     alone = next(model.children(), None) is None or isinstance(model, nn.MultiheadAttention)
