@@ -413,6 +413,7 @@ class _Shared:
 def _computed_parts(module: nn.Module) -> list[nn.Module]:
     """Parts that a patched module computes itself, without calling them."""
     found: Any = module.__dict__.get("forward")
+    found = found.within if isinstance(found, _Attending) else found
     bind = found.shared.rule.bind if isinstance(found, _Forward) else None
     if bind is MixtureForward:
         return list(found.module.experts.modules())
