@@ -60,7 +60,8 @@ endif()
 target_link_libraries(FlyCore PUBLIC
   MLIRIR MLIRParser MLIRPass MLIRTransforms MLIRTransformUtils MLIRInferTypeOpInterface
   MLIRSideEffectInterfaces MLIRAMDGPUDialect MLIRAMDGPUTransforms MLIRAffineDialect
-  MLIRArithDialect MLIRArithTransforms MLIRControlFlowDialect MLIRDLTIDialect MLIRFuncDialect
+  MLIRArithDialect MLIRArithTransforms MLIRControlFlowDialect MLIRControlFlowTransforms
+  MLIRDLTIDialect MLIRFuncDialect
   MLIRGPUDialect MLIRGPUTransforms MLIRLLVMDialect MLIRROCDLDialect MLIRMathDialect
   MLIRMathTransforms MLIRMemRefDialect MLIRSCFDialect MLIRSCFTransforms MLIRUBDialect
   MLIRVectorDialect MLIRVectorTransforms

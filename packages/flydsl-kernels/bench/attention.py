@@ -173,6 +173,7 @@ def steady_loops(target: Any) -> list[Steady]:
     return [
         Steady("forward bf16 128", lambda rows, n, heads: forward(target, rows, n, heads)),
         Steady("forward bf16 64", lambda rows, n, heads: forward(target, rows, n, heads, d=64)),
+        Steady("forward bf16 256", lambda rows, n, heads: forward(target, rows, n, heads, d=256)),
         Steady("forward fp8 128", lambda rows, n, heads: forward(target, rows, n, heads, stored="fp8")),
         Steady("backward, queries bf16 128", lambda rows, n, heads: backward(target, rows, n, heads)),
         Steady("backward, keys bf16 128", lambda rows, n, heads: backward(target, n, rows, heads), 1),

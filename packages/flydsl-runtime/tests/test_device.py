@@ -111,3 +111,9 @@ def test_lds_capacity() -> None:
         check_smem_capacity(131072, "gfx942")
     with pytest.raises(RuntimeError, match="at most 65536"):
         check_smem_capacity(65537)
+
+
+def test_timeout_of_the_agent_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLYDSL_ROCM_AGENT_TIMEOUT", "soon")
+    with pytest.raises(ValueError, match="FLYDSL_ROCM_AGENT_TIMEOUT='soon' is no whole number of seconds"):
+        device._seconds("FLYDSL_ROCM_AGENT_TIMEOUT", 300)

@@ -225,6 +225,14 @@ def test_stats_and_profile_commands(saved: tuple[Path, str, Path], tmp_path: Pat
     assert len(Profile.load(out)) == 1 and json.loads(trace.read_text())["traceEvents"]
 
 
+def test_profile_of_a_folder(tmp_path: Path) -> None:
+    """Its ``__main__.py`` is run, and finds its neighbours."""
+    (tmp_path / "__main__.py").write_text("import sys\nimport neighbour\nprint(neighbour.NAME, *sys.argv[1:])\n")
+    (tmp_path / "neighbour.py").write_text("NAME = 'beside'\n")
+    done = run("-m", "flydsl.runtime", "profile", str(tmp_path), "a")
+    assert done.returncode == 0 and done.stdout.splitlines()[0] == "beside a"
+
+
 def test_errors_of_a_profiled_program(tmp_path: Path) -> None:
     """They are the program's, with its frames and no others; what ran before is profiled."""
     program = tmp_path / "program.py"

@@ -99,6 +99,19 @@ def test_what_belongs_to_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(mark in text for mark in ("_env_", "_toolchain_", "_device_", "_arch_"))
 
 
+def test_an_argument_that_configurations_give() -> None:
+    """By keyword as by position: the caller's value neither is replaced nor keeps the configurations out."""
+    x = np.zeros(4)
+    for options in ({}, {"default": lambda *args, **kwargs: Config(tile=2)}):
+        function = tuned([], **options)
+        for call in (lambda f: f(x, tile=9), lambda f: f(x, 9), lambda f: f.resolve_config(x, tile=9)):
+            with pytest.raises(TypeError, match="got an argument 'tile', which Config"):
+                call(function)
+        function(x)
+        with pytest.raises(TypeError, match="got an argument 'tile', which Config"):
+            function(x, tile=9)  # with a winner
+
+
 def test_older_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """`do_bench_fn`, the keys of calls, winners as a mapping, the file of an offline artifact."""
     calls: Calls = []
@@ -454,6 +467,19 @@ def test_winners_of_functions_of_the_same_name(pair: Callable[..., Any]) -> None
     again = pair("first", ("TILE", "BLOCK"))
     again.run(x, 128)
     assert set(x) <= {64.0, 128.0}
+
+
+def test_a_changed_body_is_searched_anew(pair: Callable[..., Any]) -> None:
+    """That of a kernel which the function launches, too; where it stands in the file does not matter."""
+    x = np.zeros(128, np.float32)
+
+    def entries(*replacements: tuple[str, str]) -> int:
+        function = pair("edited", *replacements).run
+        function(x, 128)
+        return len(json.loads(function.cache.path.read_text()))
+
+    assert entries() == 1 and entries(("@flyc.kernel", "\n\n@flyc.kernel")) == 1
+    assert entries(("fx.Float32(TILE)", "fx.Float32(TILE + 1)")) == 2 and set(x) <= {65.0, 129.0}
 
 
 def test_a_file_with_other_things_in_it() -> None:

@@ -111,9 +111,12 @@ def test_a_missing_or_useless_tool(load: Any, prefix: Path, monkeypatch: pytest.
 def test_llvm_options(load: Any) -> None:
     module = load(SOURCE)
     x = np.zeros(64, np.float32)
-    for options, error in (({"no-such-option": True}, RuntimeError), ({"enable-post-misched": 1.5}, TypeError)):
+    wrong: tuple[tuple[Any, type[Exception]], ...] = (
+        ({"no-such-option": True}, RuntimeError), ({"enable-post-misched": 1.5}, TypeError), ("misched", TypeError)
+    )
+    for options, error in wrong:
         module.run.compile_hints = {"llvm_options": options}
-        with pytest.raises(error, match="Unknown LLVM option|Unsupported type"):
+        with pytest.raises(error, match="Unknown LLVM option|Unsupported type|is a dict of names and values"):
             module.run(x)
     # What shipped kernels ask for; lsr-drop-solution is unset, not false, unless somebody says so.
     names = ("enable-post-misched", "lsr-drop-solution", "disable-machine-sink", "amdgpu-expert-scheduling-mode")

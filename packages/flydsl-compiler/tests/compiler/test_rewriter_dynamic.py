@@ -5,12 +5,17 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("flydsl._mlir.dialects.fly")
 
 import flydsl.expr as fx  # noqa: E402
-from flydsl.compiler.frontend.ast_rewriter import ASTRewriter  # noqa: E402
+from flydsl.compiler.ast_rewriter import (  # noqa: E402
+    ASTRewriter,
+    InsertEmptyYieldForSCFFor,
+    ReplaceIfWithDispatch,
+)
 from flydsl.tracing.diagnostics import DSLCompileError  # noqa: E402
 
 
@@ -291,3 +296,37 @@ def test_plain_objects_are_not_carried(mlir: Any) -> None:
         return x
 
     assert isinstance(run(f, mlir.a, Config()), fx.Int32)
+
+
+def test_dispatchers_by_hand_may_note_what_they_call(mlir: Any) -> None:
+    """Outside of a traced function nothing is captured: the variables are those of the caller."""
+    calls: list[str] = []
+    count = 0
+
+    def note(name: str, value: Any) -> Any:
+        nonlocal count
+        calls.append(name)
+        count += 1
+        return value
+
+    ReplaceIfWithDispatch.scf_if_dispatch(
+        mlir.flag, lambda x: note("then", x + 1), lambda x: note("else", x),
+        result_names=("x",), result_values=(mlir.a,),
+    )
+    InsertEmptyYieldForSCFFor.scf_for_dispatch(
+        0, 4, 1, lambda i, x: note("for", x), result_names=("x",), result_values=(mlir.a,)
+    )
+    assert calls == ["then", "else", "for"] and count == 3
+    assert "scf.for" in mlir.text()
+
+
+def test_bounds_of_explicit_loops_are_integers(mlir: Any) -> None:
+    def f(stop: Any) -> None:
+        for _i, (s,) in range(0, stop, 1, init=[fx.Int32(0)]):
+            yield [s]
+
+    for stop in (2.5, fx.Float32(2.5), fx.Float32(mlir.a)):
+        with pytest.raises(TypeError, match="must be an integer, got"):
+            run(f, stop)
+    with pytest.raises(RuntimeError, match="must be positive, got -1"):
+        InsertEmptyYieldForSCFFor.scf_for_dispatch(0, 4, np.int64(-1), lambda i: None)

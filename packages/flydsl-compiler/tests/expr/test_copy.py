@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import flydsl.expr as fx
@@ -174,3 +175,47 @@ def test_printf(trace: Any) -> None:
     assert '"{} of 4 Float32"' in trace.text() and '"{} {}"' in trace.text()
     with pytest.raises(ValueError, match="placeholders"):
         fx.printf("{}")
+
+
+def test_printf_of_pointers_and_numpy_numbers(trace: Any) -> None:
+    with pytest.raises(ValueError, match=r"printf cannot print Pointer<f32, global.*fx.ptrtoint\(p\)"):
+        fx.printf("{}", fx.get_iter(dynamic_matrix(trace)))
+    fx.printf("{} {}", np.int32(3), np.float32(1.5))
+    assert '"3 1.5"' in trace.text()
+
+
+def test_atoms_and_tiles_that_do_not_fit(trace: Any) -> None:
+    copy, layout = fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float32), fx.make_layout((8, 4), (1, 8))
+    for bits in (48, 6):  # the last of the values was counted whole: a call moved 96 and 66 bits
+        with pytest.raises(ValueError, match=f"moves 64 bits, no whole number of values of {bits}"):
+            fx.make_copy_atom(fx.UniversalCopy64b(), bits)
+    for wrong in (lambda: fx.make_copy_atom(3, 32), lambda: fx.make_mma_atom(3),
+                  lambda: fx.make_tiled_copy(3, layout, (8, 4)), lambda: fx.make_tiled_copy(copy, layout, 8)):
+        with pytest.raises(TypeError, match="got 3|got int|got 8"):
+            wrong()
+    fma, places = fx.make_mma_atom(fx.UniversalFMA(fx.Float32)), fx.make_layout((2, 2, 1), (1, 2, 0))
+    for tile in ((3, None, None), (None, fx.make_layout((3, 1), (1, 3)), None)):
+        with pytest.raises(ValueError, match="takes 3 of [MN], but 2 atoms of 1 side by side take 2"):
+            fx.make_tiled_mma(fma, places, tile)
+    assert fx.make_tiled_mma(fma, places, (8, fx.make_layout((2, 2), (2, 1)), 5)).tile_size_mnk.unpack() == (8, 4, 5)
+
+
+def test_fragments_refuse_what_they_cannot_hold(trace: Any) -> None:
+    with pytest.raises(ValueError, match="extents must be positive"):
+        fx.make_rmem_tensor((4, 0), fx.Float32)
+    fragment = fx.make_rmem_tensor(4, fx.Float32)
+    for value in (3, fx.Float32(3), trace.arg(fx.Float32)):
+        with pytest.raises(ValueError, match="a vector store needs a Vector, got"):
+            fragment.store(value)
+    with pytest.raises(ValueError, match="fill needs a static shape"):
+        dynamic_matrix(trace).fill(0)
+
+
+def test_steps_of_a_gemm(trace: Any) -> None:
+    fma = fx.make_mma_atom(fx.UniversalFMA(fx.Float32))
+    d, a, b = (fx.make_rmem_tensor(shape, fx.Float32) for shape in ((1, 2, 2), (1, 2, 3), (1, 2, 3)))
+    for layout in (fx.make_layout(11, 1), fx.make_layout(12, 2)):
+        with pytest.raises(ValueError, match="a permutation of the 12 steps, got"):
+            fx.gemm(fma, d, a, b, d, traversal_layout=layout, atom_callback=lambda atom, step: atom)
+    with pytest.raises(TypeError, match=r"must return an MmaAtom, got None for the step \(0, 0, 0\)"):
+        fx.gemm(fma, d, a, b, d, atom_callback=lambda atom, step: None)

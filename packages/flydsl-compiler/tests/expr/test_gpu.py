@@ -43,6 +43,16 @@ def test_shuffle_vector_and_raw(trace: Any) -> None:
         fx.gpu.shuffle(raw, 1, 64, "around")
 
 
+def test_lanes_are_integers(trace: Any) -> None:
+    x = trace.arg(fx.Int32)
+    for wrong in (1.5, "a", None, fx.Float32(1), trace.arg(fx.Float32)):
+        for arguments in ((x, wrong, 64), (x, 1, wrong)):
+            with pytest.raises(TypeError, match="an integer is expected, got"):
+                fx.shuffle_xor(*arguments)
+    with pytest.raises(TypeError, match="numbers and vectors of them"):
+        fx.shuffle_xor(fx.make_layout(4, 1), 1, 64)
+
+
 def test_block_size() -> None:
     with tracing_context(known_block_size=(64, 1, 1)):
         assert fx.known_block_size() == (64, 1, 1)

@@ -66,12 +66,16 @@ def test_lanes_and_conversions(trace: Any) -> None:
     assert str(r.readlane(fx.T.i32, i, 3).type) == "i32"
     assert str(r.ds_bpermute(fx.T.i32, i * 4, i).type) == "i32"
     assert str(r.ballot(fx.T.i64, i < 3).type) == "i64"
+    with pytest.raises(ValueError, match="a ballot of 64 lanes needs i64, got i32"):
+        r.ballot(fx.T.i32, i < 3)
     assert str(r.perm_b32(i, i, 0x01020304).type) == "i32"
     assert str(r.rcp(fx.T.f32, f).type) == "f32"
     assert str(r.exp2(fx.T.f32, f.ir_value()).type) == "f32"
     assert str(r.cvt_pk_fp8_f32(fx.T.i32, f, 1.0, 0, False).type) == "i32"
     assert str(r.cvt_pk_bf16_f32(f, f).type) == "i32"
     assert str(r.cvt_off_f32_i4(i, 2).type) == "f32"
+    with pytest.raises(ValueError, match="0 to 3, got 4"):
+        r.cvt_off_f32_i4(i, 4)
     assert type(r.cdna4.cvt_sr_f32_to_bf16(f, i)) is fx.BFloat16
     text = trace.text()
     assert 'llvm.call_intrinsic "llvm.amdgcn.perm"' in text and "v_cvt_off_f32_i4_sdwa" in text
@@ -206,3 +210,17 @@ def test_every_public_name_says_what_it_takes() -> None:
     assert without == []
     assert "Operands" in rocdl.mfma_f32_16x16x16f16.__doc__ and "gfx942" in rocdl.mfma_f32_16x16x16f16.__doc__
     assert "Operands" in rocdl.cvt_f32_bf8.__doc__  # a generated builder
+
+
+def test_buffer_offsets_are_integers(trace: Any) -> None:
+    """1.5 was 1."""
+    from flydsl.expr import buffer_ops
+
+    rsrc = buffer_ops.create_buffer_resource_from_addr(trace.arg(fx.Int64))
+    for wrong in (1.5, fx.Float32(2.0), trace.arg(fx.Float32)):
+        for call in (
+            lambda x: buffer_ops.buffer_load(rsrc, x), lambda x: buffer_ops.buffer_load(rsrc, 0, soffset_bytes=x),
+            lambda x: buffer_ops.create_buffer_resource_from_addr(trace.arg(fx.Int64), num_records_bytes=x),
+        ):
+            with pytest.raises(TypeError, match="an integer is expected, got"):
+                call(wrong)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +33,46 @@ def test_construction(trace: Any) -> None:
         fx.Vector(v, dtype=fx.Float32)
     unsigned = fx.Vector(trace.vector(4, fx.Int32), dtype=fx.Uint32)
     assert unsigned.dtype is fx.Uint32 and unsigned.signed is False
+
+
+def test_shuffle_masks_name_lanes(trace: Any) -> None:
+    v = fx.full(4, 1, fx.Int32)
+    assert v.shuffle(v, [0, 7]).shape == (2,)
+    for mask in ([], [8], [-1]):  # -1 is an undefined lane of the IR
+        with pytest.raises(ValueError, match="from 0 to 7"):
+            v.shuffle(v, mask)
+    assert v.shuffle(v.to(fx.Uint32), [4]).dtype is fx.Int32
+    with pytest.raises(TypeError, match="another vector of i32, got vector<4xf32>"):
+        v.shuffle(v.to(fx.Float32), [0])
+    with pytest.raises(ValueError, match="expects a vector value, got 3"):
+        v.shuffle(3, [0])
+
+
+def test_what_is_no_vector(trace: Any) -> None:
+    with pytest.raises(ValueError, match="expects a vector value, got 3"):
+        fx.Vector(3)
+    with pytest.raises(TypeError, match=r"Vector takes \[element type, lanes\]"):
+        fx.Vector[fx.Float32]
+    with pytest.raises(TypeError, match="a Numeric class, got <class 'int'>"):
+        fx.VectorAlias(int, 2)
+    with pytest.raises(ValueError, match="positive extents"):
+        fx.VectorAlias(fx.Float32, (2, 0))
+
+
+def test_numpy_numbers_are_operands(trace: Any) -> None:
+    """On either side, of scalars, raw values and vectors; NumPy made arrays of Python objects of the latter."""
+    x, v = fx.Int32(trace.arg(fx.Int32)), fx.full(4, trace.arg(fx.Int32), fx.Int32)
+    for operand in (np.int32(3), np.uint8(3), np.array(3)):
+        for y in (operand + x, x + operand, operand - x, operand << x):
+            assert type(y) is fx.Int32
+        assert type(operand < x) is fx.Boolean
+        for w in (operand - v, v * operand):
+            assert type(w) is fx.Vector and w.dtype is fx.Int32 and w.shape == (4,)
+        assert str((operand + x.ir_value()).type) == "i32"
+    assert type(np.float16(2) * x) is fx.Float32 and v[np.int64(1)].dtype is fx.Int32
+    assert fx.as_numeric(np.float32(2.5)).value == 2.5
+    with pytest.raises(TypeError):
+        pow(x, 2, 5)
 
 
 def test_aliases(trace: Any) -> None:

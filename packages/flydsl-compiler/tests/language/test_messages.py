@@ -20,12 +20,14 @@ def endless(i):
     return 1 if i <= 0 else i * endless(i - 1)
 """
 MISTAKES = {
-    "Y[t] = X[t] + np.ones(3)": r"cannot store an array of shape \(3,\), a ndarray",
+    "Y[t] = X[t] + np.ones(3)": "NumPy computes while tracing, and its arrays are no operands",
+    "Y[t] = np.ones(3) * X[t]": "'numpy.ndarray' and 'Float32': operands are values of the language",
+    "Y[t] = np.ones(3)": r"cannot store an array of shape \(3,\), a ndarray",
     "Y[t] = X[t] + 2j": r"'Float32' and 'complex': operands are values of the language, Python and NumPy numbers",
     "Y[t] = X[t] * '2'": "unsupported operand '2', a str",
     "Y[t] = round(X[t])": "doesn't define __round__ method: fx.roundeven",
     "print(f'{X[t]:.3f}')": r"it has no value while tracing; fx.printf\('\{:.3f\}', x\)",
-    "Y[t] = np.sqrt(X[t])": "NumPy computes while tracing; values have fx.sqrt",
+    "Y[t] = np.sqrt(X[t])": "NumPy computes while tracing, .* values have fx.sqrt",
     "Y[t] = fx.expp(X[t])": "module 'flydsl.expr' has no attribute 'expp'; did you mean exp, exp2, expm1",
     "Y[t] = fx.math.sqr(X[t])": "no attribute 'sqr'; did you mean sqrt",
     "fx.atomic_add(Y, t, 1)": r"atomic_add\(\) takes 2 positional arguments but 3 were given",

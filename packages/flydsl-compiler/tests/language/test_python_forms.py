@@ -175,6 +175,20 @@ SUPPORTED: dict[str, tuple[str, str]] = {
     ),
     "generator-expression": ("Y[t] = sum((X[t] for _ in range(3)), fx.Float32(0.0))", "x * 3"),
     "f-string": ("name = f'{n}-{2 + 1}'\nassert name.endswith('-3')\nY[t] = X[t]", "x"),
+    "log-of-tracing": (
+        "if t > 3:\n    events.append('then')\n    tally.note()\n    Y[t] = X[t]\n"
+        "assert events == ['then'] and tally.notes == 1 and tally == {'a': 1}",
+        "np.where(i > 3, x, old)",
+    ),
+    "numpy-number": (
+        "import numpy as np\nv = np.float32(2)\nfor k in range(np.int64(3)):\n    v = np.int32(2) * v\n"
+        "Y[t] = np.float16(0.5) * X[t] + v",
+        "0.5 * x + 16",
+    ),
+    "builtin-extrema": (
+        "v = X[t] * fx.Float32x4([1.0, -3.0, 5.0, 2.0])\nY[t] = max(v) - min(v) + max(X[t], 3.0)",
+        "8 * x + np.maximum(x, 3)",
+    ),
     "attribute-of-namespace": (
         "from types import SimpleNamespace\ns = SimpleNamespace(a=X[t])\nif t > 3:\n    s.a = s.a * 2.0\nY[t] = s.a",
         "np.where(i > 3, x * 2, x)",
@@ -229,7 +243,20 @@ REJECTED: dict[str, tuple[str, str, type]] = {
         RuntimeError,
     ),
     "captured-list": ("c = [0]\ndef f():\n    c[0] = 1\nif t > 3:\n    f()", "t > 3", RuntimeError),
-    "value-carried-out": ("c = []\nfor k in range(n):\n    c.append(X[k])\nY[t] = c[0]", "Y[t] = c[0]", RuntimeError),
+    "list-grown": ("c = []\nif t > 3:\n    c.append(X[t])\nY[t] = len(c)", "t > 3", RuntimeError),
+    "object-changed": (
+        "class C:\n    n = 0\n    def count(self):\n        self.n += 1\nc = C()\nc.n = 1\nfor k in range(n):\n"
+        "    c.count()\nY[t] = c.n",
+        "range(n)",
+        RuntimeError,
+    ),
+    "global-changed": (
+        "def f():\n    counts['n'] += 1\nfor k in range(n):\n    f()\nY[t] = counts['n']", "range(n)", RuntimeError
+    ),
+    "value-carried-out": (
+        "c = {}\ndef f(v):\n    c['v'] = v\nfor k in range(n):\n    f(X[k])\nY[t] = c['v']", "Y[t] = c['v']",
+        RuntimeError,
+    ),
     "match-dynamic": ("match n:\n    case 1:\n        Y[t] = X[t]", "1", RuntimeError),
     "in-dynamic": ("if t in (1, 2):\n    Y[t] = X[t]", "t in (1, 2)", RuntimeError),
     "comprehension-filter": ("v = [k for k in range(4) if t > k]", "t > k", RuntimeError),
@@ -244,6 +271,17 @@ REJECTED: dict[str, tuple[str, str, type]] = {
 
 PRELUDE = """
 counter = 0
+counts = {"n": 0}
+events = []
+
+class Tally(dict):
+    notes = 0
+
+    def note(self):
+        self.notes += 1
+        self["a"] = 1
+
+tally = Tally()
 
 def helper(v):
     if v > 3.0:

@@ -212,21 +212,22 @@ class Autotuner:
         traced = CompilationContext.get_current() is not None
         config = None
         if not traced and not env.autotune.force:
-            config = self._winner(self._key(call)) or self._offline(call)
+            config = self._winner(self._key(call), call) or self._offline(call)
         if config is None and self.default is not None and (traced or not env.autotune.force):
-            config = self._configuration(self.default(*call.args, **call.kwargs))
+            config = self._configuration(self.default(*call.args, **call.kwargs), call)
         if config is None and traced:
             fail(f"{self.__name__} is tuned and called in a traced function, where nothing can be measured: choose on "
                  f"the host ({self.__name__}.resolve_config(...)) and pass the choice to {self.__name__}.fn, or give "
                  "autotune a default=")
         return config
 
-    def _winner(self, key: list[str]) -> Config | None:
+    def _winner(self, key: list[str], call: _Call) -> Config | None:
         """The winner of an earlier search; None also for one whose parameters the function no longer has."""
         config, parameters = self.cache.get(key), self._signature.parameters
-        if config is None or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-            return config
-        return config if config.all_kwargs().keys() <= parameters.keys() else None
+        takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        if config is None or not takes_all and not config.all_kwargs().keys() <= parameters.keys():
+            return None
+        return self._configuration(config, call)
 
     def _cannot_measure(self) -> bool:
         return env.compile.compile_only and self._do_bench is None
@@ -256,7 +257,7 @@ class Autotuner:
         forced, key = env.autotune.force, self._key(call)
         with self._lock:
             if not forced:
-                config = self._winner(key)  # another thread may have searched meanwhile
+                config = self._winner(key, call)  # another thread may have searched meanwhile
                 if config is not None:
                     return config
             config = self._search(call)
@@ -274,6 +275,8 @@ class Autotuner:
         tensors = {n: getattr(v, "tensor", v) for n, v in call.by_name.items() if _is_tensor(v)}
         hints = merge_compile_hints(getattr(self.fn, "compile_hints", {}), CompilationContext.get_compile_hints())
         key = [f"_function_:{getattr(self.fn, '__module__', '')}.{getattr(self.fn, '__qualname__', self.__name__)}"]
+        if hasattr(self.fn, "body_digest"):
+            key.append(f"_body_:{self.fn.body_digest()}")  # what was best of another body need not be of this one
         key += [f"{name}={_key_value(call.by_name.get(name))!r}" for name in self.keys]
         key += [f"{name}:{tensor.dtype}" for name, tensor in sorted(tensors.items())]
         key += [f"{name}:{_stride_pattern(tensor)}" for name, tensor in sorted(tensors.items())]
@@ -375,12 +378,17 @@ class Autotuner:
             configs = list(self.prune_configs_by(configs, dict(call.by_name)))
         if not configs:
             raise ValueError(f"{self.__name__}: no configuration is left to choose from")
-        return [self._configuration(config) for config in configs]
+        return [self._configuration(config, call) for config in configs]
 
-    def _configuration(self, value: Any) -> Config:
-        """``value``. TypeError if it is no configuration."""
+    def _configuration(self, value: Any, call: _Call) -> Config:
+        """``value``. TypeError if it is no configuration, or one of a parameter for which the call has an argument."""
         if not hasattr(value, "all_kwargs"):
             raise TypeError(f"{self.__name__}: a configuration is a Config, got {value!r}")
+        passed = self._signature.bind_partial(*call.args, **call.kwargs).arguments
+        for name in value.all_kwargs():
+            if name in passed:
+                raise TypeError(f"{self.__name__}() got an argument {name!r}, which {value} gives too: leave it out, "
+                                f"or call {self.__name__}.fn, which is not tuned")
         return value
 
     def _search(self, call: _Call) -> Config:

@@ -336,6 +336,10 @@ class JitFunction:
         """Identity of the function together with the toolchain: the name of its cache directory."""
         return digest_of(toolchain_fingerprint(get_backend()), self._plain.identity.digest())
 
+    def body_digest(self) -> str:
+        """Digest of the function and all that it reaches as of now, wherever their lines are."""
+        return self._plain.identity.reach().digest(False)
+
     def _manager(self, backend: Any, identity: str) -> JitCacheManager | None:
         root = cache_root()
         if env.runtime.run_only and root is None:

@@ -131,7 +131,7 @@ def dsl_min_max_(function: Any, *arguments: Any, **keywords: Any) -> Any:
     if function not in (builtins.min, builtins.max) or keywords or not arguments:
         return function(*arguments, **keywords)
     values = arguments
-    if len(values) == 1 and (isinstance(values[0], (list, tuple)) or inspect.isgenerator(values[0])):
+    if len(values) == 1:
         values = tuple(values[0])
         arguments = (values,)
     if not any(is_dynamic(v) and hasattr(type(v), "select") for v in values):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from flydsl.tracing.ambient import trace_table
 from flydsl.tracing.diagnostics import DSLTypeError, fail
+from flydsl.tracing.numbers import number_of
 
 from .flow import (
     call_location,
@@ -24,7 +24,7 @@ from .flow import (
     yield_values,
 )
 from .mutation import watching
-from .state import Carried, Unbound, is_dynamic, number_of, promote, without_ended
+from .state import Carried, Unbound, is_dynamic, promote, without_ended
 from .state import flatten as flatten_values
 
 
@@ -35,6 +35,7 @@ def _constant(value: int, type_: Any) -> Any:
 
 
 def _check_step(step: Any) -> None:
+    step = number_of(step)
     known = step if isinstance(step, int) else getattr(step, "value", None)
     if isinstance(known, int) and known <= 0:
         fail(f"the step of a run-time range must be positive, got {known}: count upwards and compute the index from it")
@@ -46,8 +47,6 @@ def _i32_bound(what: str, value: Any) -> Any:
     if isinstance(value, Unbound):
         value._raise()
     value = number_of(value)
-    if type(value).__module__ == "numpy" and hasattr(value, "__index__"):
-        value = operator.index(value)
     if isinstance(value, bool) or isinstance(value, int):
         return _constant(int(value), i32)
     if not is_dynamic(value):
@@ -170,13 +169,16 @@ def _index_bound(value: Any) -> Any:
     ir = mlir_ir()
     index = ir.IndexType.get()
     value = number_of(value)
-    if isinstance(value, int):
-        return _constant(value, index)
     if not is_dynamic(value):
-        return _constant(int(value.value), index)
+        static = getattr(value, "value", value)
+        if not isinstance(static, int):
+            fail(f"a bound of a run-time range must be an integer, got {type(value).__name__}", DSLTypeError)
+        return _constant(int(static), index)
     value = raw(value)
     if isinstance(value.type, ir.IndexType):
         return value
+    if not isinstance(value.type, ir.IntegerType):
+        fail(f"a bound of a run-time range must be an integer, got {value.type}", DSLTypeError)
     return ir.Operation.create("arith.index_cast", results=[index], operands=[value]).result
 
 

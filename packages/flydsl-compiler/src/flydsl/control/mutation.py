@@ -1,23 +1,25 @@
 """Python state that changes while the body of a run-time construct is traced.
 
-A body is traced once, whatever the device does later. A captured variable or container that the body changes
-in Python would keep the new value on every path, so such a change is an error that names the variable.
-Containers may take SSA values (caches of views do); using one of those outside the construct is found by the
-verifier, which :mod:`.diagnostics` reports as such.
+A body is traced once, whatever the device does later. A variable, container or object of the user's functions (or a
+global one that they name) that the body changes in Python would keep the new value on every path, so such a change is
+an error that names the variable. Dictionaries and attributes may take SSA values (caches of views do); using one of
+those outside the construct is found by the verifier, which :mod:`.diagnostics` reports as such.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import operator
 import sys
 from collections.abc import Iterator
-from types import FrameType, SimpleNamespace
+from types import CodeType, FrameType, SimpleNamespace
 from typing import Any
 
 from flydsl.tracing.diagnostics import DSLCompileError, fail, is_framework_file
 
 _SCALARS = (bool, int, float, str, type(None))
+_CONTAINERS = (list, dict, set, SimpleNamespace)
 _GENERATED = ("__ret_names", "__iv")
 
 
@@ -29,12 +31,19 @@ def _scalar(value: Any) -> Any:
     return (type(value), inner) if type(inner) in (bool, int, float) else None
 
 
+@functools.lru_cache(maxsize=256)
+def _has_attributes(kind: Any) -> bool:
+    """Whether a class is the user's and its instances have attributes."""
+    package = kind.__module__.partition(".")[0]
+    return package not in ("builtins", "flydsl", "numpy", "torch") and kind.__dictoffset__ != 0
+
+
 def _copy(value: Any) -> Any:
-    """A shallow copy of a container; None for an object that is no container."""
-    kind = type(value)
+    """A shallow copy of a container, or of the attributes of an object; None for anything else."""
+    kind: Any = type(value)
     if kind is list or kind is dict or kind is set:
         return value.copy()
-    return vars(value).copy() if isinstance(value, SimpleNamespace) else None
+    return vars(value).copy() if kind is SimpleNamespace or _has_attributes(kind) else None
 
 
 def _marks(content: Any) -> Any:
@@ -45,42 +54,68 @@ def _marks(content: Any) -> Any:
     return {k: mark for k, v in items if (mark := _scalar(v)) is not None}
 
 
-def _changed(value: Any, before: Any) -> bool:
-    """Whether the plain values of a container differ from those in the copy."""
-    now = vars(value) if isinstance(value, SimpleNamespace) else value
-    if isinstance(now, set):
-        return len(now) != len(before) or _marks(now) != _marks(before)
-    if len(now) == len(before):
-        pairs = (now, before) if isinstance(now, list) else (now.values(), before.values())
-        same_keys = isinstance(now, list) or list(now) == list(before)
-        if same_keys and all(map(operator.is_, *pairs)):
-            return False
-    return _marks(now) != _marks(before)
+def _changed(value: Any, before: Any, is_log: bool) -> bool:
+    """Whether the plain values of a container or object differ from those in the copy; a log may have got more."""
+    if type(value) not in _CONTAINERS:
+        if is_log:
+            return False  # it may count what is traced
+        # A new attribute, or one that was None, is kept for later (a cache); the other ones have another value.
+        now, old = _marks(vars(value)), _marks(before)
+        return any(key in now and now[key] != mark for key, mark in old.items() if mark[1] is not None)
+    content = vars(value) if isinstance(value, SimpleNamespace) else value
+    if not isinstance(content, set) and len(content) == len(before) and all(map(operator.is_, content, before)):
+        if isinstance(content, list) or all(map(operator.is_, content.values(), before.values())):
+            return False  # as nearly always
+    now, old = _marks(content), _marks(before)
+    if isinstance(content, set):
+        return not old <= now if is_log else len(content) != len(before) or now != old
+    if is_log:
+        return any(now.get(key) != mark for key, mark in old.items())
+    return now != old or isinstance(content, list) and len(content) != len(before)
+
+
+@functools.lru_cache(maxsize=256)
+def _global_names(code: CodeType) -> tuple[str, ...]:
+    """The names that a function and the functions in it may look up as globals."""
+    inner = [name for constant in code.co_consts if isinstance(constant, CodeType) for name in _global_names(constant)]
+    return tuple(dict.fromkeys([*code.co_names, *inner]))
 
 
 class _Snapshot:
-    """Names of the user's running frames: what they are bound to, and what plain values their containers hold."""
+    """What the names of the running traced functions are bound to, and what plain values their containers hold.
+
+    Containers from outside of the trace (globals, variables of a function around the kernel) may be logs of what is
+    traced: only what they held already must stay. Objects from there may count.
+    """
 
     def __init__(self, frame: FrameType | None) -> None:
-        self.entries: list[tuple[FrameType, dict[str, tuple[Any, Any]]]] = []
-        while frame is not None:
-            if not is_framework_file(frame.f_code.co_filename) and frame.f_code.co_name != "<module>":
-                names = {n: (v, _copy(v)) for n, v in frame.f_locals.items() if n not in _GENERATED}
-                self.entries.append((frame, names))
-            if frame.f_code.co_name == "trace" and frame.f_globals.get("__name__") == "flydsl.compiler.trace.module":
-                break
+        self.scopes: list[tuple[FrameType | None, list[tuple[str, Any, Any]]]] = []  # no frame: globals
+        own: set[int] = set()  # of the traced functions themselves
+        traced = False
+        while frame is not None and not traced:
+            code = frame.f_code
+            traced = code.co_name == "trace" and frame.f_globals.get("__name__") == "flydsl.compiler.trace.module"
+            if not is_framework_file(code.co_filename) and code.co_name != "<module>":
+                values = {name: value for name, value in frame.f_locals.items() if name not in _GENERATED}
+                own.update(id(value) for name, value in values.items() if name not in code.co_freevars)
+                self.scopes.append((frame, [(name, value, _copy(value)) for name, value in values.items()]))
+                found = ((name, frame.f_globals.get(name)) for name in _global_names(code))
+                self.scopes.append((None, [(n, v, content) for n, v in found if (content := _copy(v)) is not None]))
             frame = frame.f_back
+        self.own = own
+        if not traced:  # somebody builds operations by hand: there are no traced functions
+            self.scopes = []
 
     def changed(self) -> tuple[str, str] | None:
         """The first name that changed and how, or None."""
-        for frame, names in self.entries:
-            now = frame.f_locals
-            for name, (value, content) in names.items():
-                if name not in now:
-                    continue
-                if now[name] is not value:
+        for frame, names in self.scopes:
+            now = frame.f_locals if frame is not None else {}
+            for name, value, content in names:
+                if now.get(name, value) is not value:
                     return name, "gets a new value"
-                if content is not None and _changed(value, content):
+                if name == "self" and not isinstance(value, dict):
+                    continue  # what the methods of an object count while tracing has always been theirs
+                if content is not None and _changed(value, content, id(value) not in self.own):
                     return name, f"({type(value).__name__}) is changed"
         return None
 

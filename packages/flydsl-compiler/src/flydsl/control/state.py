@@ -12,6 +12,7 @@ from typing import Any
 
 from flydsl.tracing.ambient import trace_table
 from flydsl.tracing.diagnostics import DSLNameError, DSLTypeError, fail, warn_here
+from flydsl.tracing.numbers import numpy_scalar
 from flydsl.tracing.protocol import construct_from_ir_values, extract_to_ir_values
 
 
@@ -84,11 +85,6 @@ def value_class() -> Any:
     return module.Value if module is not None else ()
 
 
-def number_of(value: Any) -> Any:
-    """The number of an extent (``X.shape[0]``); anything else unchanged."""
-    return value.__dsl_number__() if hasattr(value, "__dsl_number__") else value
-
-
 def is_dynamic(value: Any) -> bool:
     """Whether ``value`` is known only on the device: an `ir.Value`, or a wrapper with one in ``value``."""
     kind = value_class()
@@ -97,7 +93,7 @@ def is_dynamic(value: Any) -> bool:
 
 def is_carriable(value: Any) -> bool:
     """Whether ``value`` holds at least one SSA value (or could: a DSL number)."""
-    if isinstance(value, (bool, int, float)) or is_dynamic(value):
+    if isinstance(numpy_scalar(value), (bool, int, float)) or is_dynamic(value):
         return True
     if isinstance(value, SimpleNamespace):
         return any(is_carriable(v) for v in vars(value).values())
@@ -125,6 +121,7 @@ def holds_ir_values(value: Any) -> bool:
 
 def promote(value: Any) -> Any:
     """``value`` with bare scalars and raw values turned into DSL values, recursively."""
+    value = numpy_scalar(value)
     if isinstance(value, (bool, int, float)) and type(value) in (bool, int, float):
         from flydsl.expr import numeric
 

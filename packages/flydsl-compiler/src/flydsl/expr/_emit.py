@@ -195,6 +195,8 @@ def float_to_float(v: ir.Value, ty: ir.Type, rounding_mode: Any = None) -> ir.Va
 def int_resize(v: ir.Value, ty: ir.Type, signed: bool | None) -> ir.Value:
     """Integer or index value to another integer or index type; one-bit values are zero-extended."""
     source = element_type(v.type)
+    if not isinstance(source, (ir.IntegerType, ir.IndexType)):
+        raise TypeError(f"an integer is expected, got a value of type {v.type}")
     if source == ty:
         return v
     out = with_element(v.type, ty)

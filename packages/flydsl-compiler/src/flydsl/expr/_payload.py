@@ -7,16 +7,12 @@ from typing import Any
 
 from flydsl._mlir import ir
 from flydsl.tracing.lazy import arith
+from flydsl.tracing.numbers import number_of, numpy_scalar
 
 from . import _emit
 from ._functions import functions
 from ._numeric_class import is_numeric
 from ._rounding import round_to
-
-
-def numpy_scalar(x: Any) -> Any:
-    """A NumPy scalar as a Python number; anything else unchanged."""
-    return x.item() if type(x).__module__ == "numpy" and hasattr(x, "item") and getattr(x, "ndim", 1) == 0 else x
 
 
 def is_single_lane(x: Any) -> bool:
@@ -58,7 +54,7 @@ def float_payload(cls: Any, x: Any) -> Any:
         return x.value
     if is_numeric(x) and x.is_static():
         x = x.value
-    x = numpy_scalar(x.__dsl_number__() if hasattr(x, "__dsl_number__") else x)
+    x = number_of(x)
     if isinstance(x, (bool, int, float)):
         return round_to(cls.__name__, x)
     if is_numeric(x) and type(x).is_integer:

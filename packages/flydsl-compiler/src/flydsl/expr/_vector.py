@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 from flydsl._mlir import ir
 from flydsl.tracing.lazy import arith, vector
 from flydsl.tracing.locations import dsl_loc_tracing
+from flydsl.tracing.numbers import numpy_scalar
 
 from . import _emit
 from ._functions import functions
@@ -91,9 +92,9 @@ class Vector(ArithValue):
         def __ne__(self, other: Any) -> Vector: ...  # type: ignore[override]
 
     def __init__(self, value: Any, shape: Any = None, dtype: Any = None, *, order: str | None = "row") -> None:
-        raw = value if isinstance(value, ir.Value) else value.ir_value()
-        if not isinstance(raw.type, ir.VectorType):
-            raise ValueError(f"Vector expects a vector value, got {raw.type}")
+        raw = value if isinstance(value, ir.Value) or not hasattr(value, "ir_value") else value.ir_value()
+        if not isinstance(getattr(raw, "type", None), ir.VectorType):
+            raise ValueError(f"Vector expects a vector value, got {getattr(raw, 'type', raw)}")
         if dtype is None:
             dtype = getattr(value, "dtype", None) or Numeric.from_ir_type(raw.type.element_type)
         if dtype.ir_type != raw.type.element_type:
@@ -115,8 +116,9 @@ class Vector(ArithValue):
         return Vector(value, self.shape, dtype, order=self.order)
 
     def __class_getitem__(cls, params: Any) -> Any:
-        dtype, lanes = params
-        return functions.VectorAlias(dtype, lanes)
+        if not isinstance(params, tuple) or len(params) != 2:
+            raise TypeError("Vector takes [element type, lanes], e.g. fx.Vector[fx.Float32, 4]")
+        return functions.VectorAlias(*params)
 
     # ---------------------------------------------------------------- construction
 
@@ -213,6 +215,7 @@ class Vector(ArithValue):
             raise TypeError(f"Vector indices are integers, values or tuples, not {type(index).__name__}")
         if isinstance(index, (tuple, list)):
             return self._tuple_item(tuple(index))
+        index = numpy_scalar(index)
         if isinstance(index, Numeric) and index.is_static():
             index = int(index)
         if isinstance(index, int):
@@ -317,7 +320,12 @@ class Vector(ArithValue):
     @dsl_loc_tracing
     def shuffle(self, other: Any, mask: Any) -> Vector:
         """Lanes picked by `mask` (static ints) from the concatenation of this and `other`."""
-        mask = [int(m) for m in mask]
+        other = other if isinstance(other, Vector) else Vector(other)
+        if other.type.element_type != self.type.element_type:
+            raise TypeError(f"shuffle needs another vector of {self.type.element_type}, got {other.type}")
+        mask, lanes = [int(m) for m in mask], self.numel + other.numel
+        if not mask or not all(0 <= m < lanes for m in mask):
+            raise ValueError(f"a shuffle mask has one lane or more, each from 0 to {lanes - 1}, got {mask}")
         return Vector(vector.shuffle(self, other, mask), (len(mask),), self.dtype)
 
     @dsl_loc_tracing
@@ -375,6 +383,7 @@ class Vector(ArithValue):
 
     @dsl_loc_tracing
     def _binary(self, name: str, other: Any, flip: bool = False, fastmath: Any = None) -> Any:
+        other = numpy_scalar(other)
         if not isinstance(other, (Vector, Numeric, bool, int, float, ArithValue)):
             return NotImplemented
         op = OPERATORS[name]

@@ -10,6 +10,7 @@ from flydsl._mlir import ir
 
 from ._functions import functions
 from ._lanes import flatten_shape, numel
+from ._numeric_class import NumericMeta
 from ._vector import Vector, normalize_shape
 from .utils.classattr import lazy_classattr
 
@@ -78,6 +79,10 @@ def _vector_alias(dtype: Any, shape: tuple[Any, ...], name: str) -> Any:
 @functions.announce
 def VectorAlias(dtype: Any, lanes: Any) -> Any:  # noqa: N802 - makes a class
     """The cached `Vector` subclass ``<dtype>x<lanes>`` with a fixed shape and element type."""
+    if not isinstance(dtype, NumericMeta):
+        raise TypeError(f"a vector's element type is a Numeric class, got {dtype!r}")
     shape = normalize_shape(lanes)
+    if not all(n > 0 for n in flatten_shape(shape)):
+        raise ValueError(f"a vector has positive extents, got {lanes}")
     text = str(lanes) if isinstance(lanes, int) else "x".join(str(n) for n in flatten_shape(shape))
     return _vector_alias(dtype, shape, f"{dtype.__name__}x{text}")

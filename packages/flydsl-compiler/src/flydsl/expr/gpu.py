@@ -11,6 +11,7 @@ from flydsl.tracing.ambient import tracing_option
 from flydsl.tracing.lazy import arith, vector
 from flydsl.tracing.lazy import gpu as _gpu
 from flydsl.tracing.locations import dsl_loc_tracing
+from flydsl.tracing.numbers import number_of
 
 from . import _emit
 from ._shared import SharedAllocator
@@ -121,7 +122,8 @@ def shuffle(value: Any, offset: Any, width: Any, mode: str = "xor") -> Any:
     lanes = getattr(width, "value", width)
     if isinstance(lanes, int) and (lanes <= 0 or lanes & (lanes - 1)):
         raise ValueError(f"the width of a shuffle must be a power of two, got {lanes}")
-    if isinstance(value, (bool, int, float)):
+    value = number_of(value)
+    if not isinstance(value, ir.Value):
         value = as_numeric(value)
     raw = value if isinstance(value, ir.Value) else value.ir_value()
     result = _shuffle_raw(raw, i32_operand(offset), i32_operand(width), gpu_shuffle_mode(mode))
@@ -135,6 +137,8 @@ def shuffle(value: Any, offset: Any, width: Any, mode: str = "xor") -> Any:
 def _shuffle_raw(raw: ir.Value, offset: ir.Value, width: ir.Value, mode: ir.Attribute) -> Any:
     """`gpu.shuffle` takes whole 32-bit words; narrower scalars travel as i32, vectors with copies of lane 0 behind."""
     ty = raw.type
+    if not isinstance(ty, (ir.IntegerType, ir.IndexType, ir.FloatType, ir.VectorType)):
+        raise TypeError(f"a shuffle exchanges numbers and vectors of them, got a value of type {ty}")
     bits = _emit.bit_width(ty)
     if isinstance(ty, ir.VectorType):
         lanes, step = ty.shape[0], math.lcm(bits, 32) // bits

@@ -9,6 +9,7 @@ from flydsl._mlir import ir
 from flydsl.tracing.lazy import arith
 from flydsl.tracing.lazy import math as _math
 from flydsl.tracing.locations import dsl_loc_tracing
+from flydsl.tracing.numbers import numpy_scalar
 
 from . import _emit
 from ._vector import Vector
@@ -49,6 +50,7 @@ def _raw(x: Any) -> Any:
     """IR value of an operand; Python floats are f32, ints i32."""
     if isinstance(x, ir.Value):
         return x
+    x = numpy_scalar(x)
     if isinstance(x, float):
         return Float32(x).ir_value()
     if isinstance(x, int):

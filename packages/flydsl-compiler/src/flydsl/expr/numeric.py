@@ -8,13 +8,14 @@ from flydsl._mlir import ir
 from flydsl.tracing.ambient import note_unknown
 from flydsl.tracing.lazy import arith, diagnostics
 from flydsl.tracing.locations import dsl_loc_tracing
+from flydsl.tracing.numbers import numpy_scalar
 
 from . import _emit
 from ._functions import functions
 from ._number_protocol import NumberProtocol, OlderMethods
 from ._numeric_class import CLASSES, NumericMeta
 from ._operators import COMMUTATIVE, OPERATORS, Operator, emit_binary, fold
-from ._payload import check_rounding_mode, float_payload, integer_payload, is_single_lane, numpy_scalar
+from ._payload import check_rounding_mode, float_payload, integer_payload, is_single_lane
 from ._promotes import BooleanOperators, FloatOperators, IntegerOperators
 from .promotion import common_type, operand_and_result_types
 from .utils.arith import ArithValue
@@ -74,8 +75,8 @@ class Numeric(NumberProtocol, OlderMethods, metaclass=NumericMeta):
     _width: ClassVar[int] = 32
     _signed: ClassVar[bool | None] = None
     _numpy_name: ClassVar[str | None] = None
-    # Lets ``numpy_scalar + x`` reach our reflected operators.
-    __array_priority__ = 1000
+    # NumPy leaves ``numpy_scalar + x`` to our reflected operators, instead of adding Python objects one by one.
+    __array_ufunc__ = None
     __slots__ = ("value",)
 
     value: Any
@@ -105,6 +106,9 @@ class Numeric(NumberProtocol, OlderMethods, metaclass=NumericMeta):
             return Numeric.from_python_value(value.__dsl_number__())
         if isinstance(value, ir.Value) and not isinstance(value.type, ir.VectorType):
             return _typed_class(value)(value)
+        number = numpy_scalar(value)
+        if number is not value:
+            return Numeric.from_python_value(number)
         raise ValueError(f"cannot make a Numeric from {value!r} ({type(value).__name__})")
 
     @staticmethod
@@ -240,6 +244,7 @@ class Numeric(NumberProtocol, OlderMethods, metaclass=NumericMeta):
     # ---------------------------------------------------------------- operators
 
     def _binary(self, name: str, other: Any, flip: bool = False) -> Any:
+        other = numpy_scalar(other)
         if isinstance(other, (str, bytes)):  # which would repeat itself as often as this says
             raise TypeError(f"unsupported operand {other!r}, a {type(other).__name__}: operands are values of the "
                             "language, Python and NumPy numbers")
@@ -507,7 +512,8 @@ def literal_numeric(value: Any) -> Numeric:
 
 def _install_operators(cls: type) -> None:
     def forward(name: str) -> Any:
-        return lambda self, other: self._binary(name, other)
+        # Python hands the modulus of pow(a, b, m) on, which no operator takes.
+        return lambda self, other, *modulus: NotImplemented if modulus else self._binary(name, other)
 
     def backward(name: str) -> Any:
         return lambda self, other: self._binary(name, other, True)

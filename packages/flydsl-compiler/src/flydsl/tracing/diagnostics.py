@@ -222,6 +222,8 @@ _INSTEAD = [
     (rf"type {_NUMBER} doesn't define __round__", "fx.roundeven(x) rounds as Python does, and stays a device value"),
     (rf"unsupported format string passed to {_VALUE}\.__format__",
      "it has no value while tracing; fx.printf('{:.3f}', x) prints it on the device"),
+    (rf"operand '(?:{_VALUE}|ArithValue)' does not support ufuncs|Concatenation operation is not implemented for NumPy",
+     f"NumPy computes while tracing, and its arrays are no operands; {_ELEMENTWISE}"),
     (rf"loop of ufunc .* of type {_VALUE}", f"NumPy computes while tracing; {_ELEMENTWISE}"),
     (rf"must be Tensor, not {_VALUE}", f"torch computes while tracing; {_ELEMENTWISE}"),
     (rf"unsupported operand type\(s\) for .*'{_VALUE}'", _OPERANDS),

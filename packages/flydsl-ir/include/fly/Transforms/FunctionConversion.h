@@ -65,7 +65,7 @@ struct FunctionSignaturePattern : OpConversionPattern<FuncT> {
 };
 
 /// Converts the operations that only pass values on: functions with their calls, launches and returns,
-/// the structured control flow of scf, arith.select and ub.poison. A type may become several types or none.
+/// the control flow of scf, the branches of cf, arith.select and ub.poison. A type may become several types or none.
 /// `converter` must outlive the conversion.
 void populateStructuralConversion(const TypeConverter &converter, RewritePatternSet &patterns,
                                   ConversionTarget &target);

@@ -92,3 +92,46 @@ gpu.module @m {
     gpu.return %p, %a, %v, %w : !fly.ptr<f32, #fly_rocdl.buffer_desc>, !fly.copy_atom<!fly_rocdl.cdna3.buffer_copy<32>, 32>, f8E5M2, vector<4xui32>
   }
 }
+
+// Branches of cf hand on the numbers too.
+// CHECK-LABEL: func.func @branch_loop(
+// CHECK: cf.br ^[[HEAD:.*]](%{{.*}}, %{{.*}}, %{{.*}} : i32, !fly.ptr<f32, global>, !llvm.struct<packed (struct<packed (i32)>, struct<packed (i64)>)>)
+// LOWER-LABEL: func.func @branch_loop(
+// LOWER: cf.br ^[[HEAD:.*]](%{{.*}}, %{{.*}} : i32, !llvm.ptr<1>
+// LOWER: ^[[HEAD]](%[[I:.*]]: i32, %[[T:.*]]: !llvm.ptr<1>
+// LOWER: cf.cond_br
+// LOWER: %[[AT:.*]] = llvm.getelementptr %[[T]][
+// LOWER: llvm.store %{{.*}}, %[[AT]]
+// LOWER-NOT: fly.
+func.func @branch_loop(%a: !dynamic, %b: !dynamic, %n: i32, %v: f32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  cf.br ^head(%c0, %a : i32, !dynamic)
+^head(%i: i32, %t: !dynamic):
+  %more = arith.cmpi slt, %i, %n : i32
+  cf.cond_br %more, ^body, ^exit
+^body:
+  %at = fly.make_int_tuple(%i) : (i32) -> !fly.int_tuple<(1,?)>
+  fly.memref.store(%v, %t, %at) : (f32, !dynamic, !fly.int_tuple<(1,?)>) -> ()
+  %next = arith.addi %i, %c1 : i32
+  cf.br ^head(%next, %b : i32, !dynamic)
+^exit:
+  return
+}
+
+// LOWER-LABEL: func.func @switch_layout(
+// LOWER: cf.switch
+// LOWER: ^{{.*}}(%[[S:.*]]: !llvm.struct<packed (struct<packed (i32)>)>):
+// LOWER-NEXT: %[[N:.*]] = llvm.extractvalue %[[S]][0, 0]
+// LOWER-NEXT: %[[R:.*]] = arith.muli %[[N]],
+// LOWER-NEXT: return %[[R]]
+func.func @switch_layout(%c: i32, %l: !fly.layout<(4,?):(1,4)>, %k: !fly.layout<(4,?):(1,4)>) -> i32 {
+  cf.switch %c : i32, [
+    default: ^bb1(%l : !fly.layout<(4,?):(1,4)>),
+    1: ^bb1(%k : !fly.layout<(4,?):(1,4)>)
+  ]
+^bb1(%x: !fly.layout<(4,?):(1,4)>):
+  %s = fly.size(%x) : (!fly.layout<(4,?):(1,4)>) -> !fly.int_tuple<?{div=4}>
+  %r = fly.get_scalar(%s) : (!fly.int_tuple<?{div=4}>) -> i32
+  return %r : i32
+}

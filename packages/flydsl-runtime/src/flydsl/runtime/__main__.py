@@ -61,11 +61,13 @@ def _profile(options: argparse.Namespace) -> int:
 
     from .profiling import profile
     from .profiling.collect import writable
-    from .scripts import run_script
+    from .scripts import main_file, run_script
 
     program = Path(options.program)
-    if not program.is_file():
-        raise ValueError(f"profile: there is no file {program}")
+    try:
+        main_file(program)  # before anything is written
+    except FileNotFoundError as error:
+        raise ValueError(f"profile: {error}") from None
     os.environ.setdefault("FLYDSL_RUNTIME_KIND", "sim")
     output = writable("-o", options.output) if options.output else None
     trace = writable("--trace", options.trace) if options.trace else None
@@ -134,7 +136,7 @@ def main(argv: list[str] | None = None) -> int:
     record.add_argument("--json", action="store_true", help="print derived figures as JSON instead of tables")
     record.add_argument("-o", "--output", help="also save everything for report and stats")
     record.add_argument("--trace", help="also write a Perfetto trace")
-    record.add_argument("program", help="Python file")
+    record.add_argument("program", help="Python file, or a folder with a __main__.py")
     record.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     constants = commands.add_parser(
         "model", help="print the constants of the timing model, with source and trust; or fit them to a machine")

@@ -39,8 +39,18 @@ SMEM_CAPACITY_MAP: dict[str, int] = {
 
 _KFD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
 
+
+def _seconds(variable: str, default: int) -> int:
+    """A number of seconds from the environment. ValueError for anything else."""
+    text = os.environ.get(variable, str(default))
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{variable}={text!r} is no whole number of seconds") from None
+
+
 # Read at import, as the existing programs that set it expect.
-_AGENT_TIMEOUT_SECONDS = int(os.environ.get("FLYDSL_ROCM_AGENT_TIMEOUT", "300"))
+_AGENT_TIMEOUT_SECONDS = _seconds("FLYDSL_ROCM_AGENT_TIMEOUT", 300)
 
 
 def get_rocm_arch() -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flydsl.runtime.scripts import run_script, show_error
+from flydsl.runtime.scripts import main_file, run_script, show_error
 
 from .output import CliError
 
@@ -60,9 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser, several: bool = False) -> Non
 def split_target(target: str) -> tuple[Path, str]:
     """(file, function name or ""). CliError if there is no such file."""
     path, _, name = target.partition(":") if not Path(target).exists() else (target, "", "")
-    if not Path(path).is_file():
-        raise CliError(f"there is no file {path}", 2)
-    return Path(path), name
+    try:
+        main = main_file(Path(path))
+    except FileNotFoundError as error:
+        raise CliError(str(error), 2) from None
+    return main if name else Path(path), name
 
 
 def parse_argument(text: str) -> Any:

@@ -108,7 +108,7 @@ class MlirCompiler:
         started = time.perf_counter()
         hints = compile_hints or {}
         backend = get_backend(arch=arch)
-        cls._reject_unsupported(hints)
+        cls._check_hints(hints)
         with dsl_ir_diagnostics("MLIR verification failed"):
             module.operation.verify()
         if env.debug.print_origin_ir:
@@ -145,7 +145,7 @@ class MlirCompiler:
 
         started = time.perf_counter()
         hints = compile_hints or {}
-        cls._reject_unsupported(hints)
+        cls._check_hints(hints)
         if not lowered.kernels:
             metadata: dict[str, Any] = {"kernels": [], "phases": lowered.phases, "compile_seconds": 0.0}
             return CompiledArtifact(
@@ -187,9 +187,12 @@ class MlirCompiler:
         return schedules
 
     @staticmethod
-    def _reject_unsupported(hints: dict[str, Any]) -> None:
+    def _check_hints(hints: dict[str, Any]) -> None:
         if "maxnreg" in hints:
             raise ValueError("the compile hint maxnreg has no effect on AMD GPUs; use waves_per_eu")
+        options = hints.get("llvm_options")
+        if not isinstance(options, dict | None):
+            raise TypeError(f"the compile hint llvm_options is a dict of names and values, got {options!r}")
 
     @staticmethod
     def _run(module: Any, fragments: list[str], dump: _Dump | None) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from flydsl.control.state import is_dynamic, number_of
+from flydsl.control.state import is_dynamic
 from flydsl.tracing.diagnostics import DSLTypeError, fail
+from flydsl.tracing.numbers import number_of
 
 MAX_THREADS = 1024
 _AXES = "xyz"

@@ -35,10 +35,13 @@ from .types import OP_BITS, GemmTraversalOrder, MmaOperand
 @dsl_loc_tracing
 def make_copy_atom(op: ir.Type, elem: Any) -> CopyAtom:
     """Atom of a copy op; `elem` (Numeric class, MLIR type or bit count) gives the width of one value."""
+    if not isinstance(op, ir.Type):
+        raise TypeError(f"make_copy_atom expects a copy operation, e.g. fx.UniversalCopy32b(), got {op!r}")
     bits = bit_width(elem)
     moved = OP_BITS.search(str(op))
-    if moved is not None and bits > int(moved[2]):
-        raise ValueError(f"make_copy_atom: {op} moves {moved[2]} bits, less than one value of {bits}")
+    if moved is not None and int(moved[2]) % bits:
+        why = "less than one value" if bits > int(moved[2]) else "no whole number of values"
+        raise ValueError(f"make_copy_atom: {op} moves {moved[2]} bits, {why} of {bits}")
     ty = fly.CopyAtomType.get(op, bits)
     return fly.make_copy_atom(ty, [], bits)
 
@@ -46,6 +49,8 @@ def make_copy_atom(op: ir.Type, elem: Any) -> CopyAtom:
 @dsl_loc_tracing
 def make_mma_atom(op: ir.Type) -> MmaAtom:
     """Atom of an MMA op."""
+    if not isinstance(op, ir.Type):
+        raise TypeError(f"make_mma_atom expects a matrix operation, e.g. fx.UniversalFMA(fx.Float32), got {op!r}")
     return fly.make_mma_atom(fly.MmaAtomType.get(op))
 
 
@@ -75,7 +80,11 @@ def _with_state(atom: Any, state: dict[str, Any]) -> Any:
 
 
 def _tile(tile: Any) -> Tile:
-    return tile if isinstance(tile, Tile) else make_tile(*tile)
+    if isinstance(tile, Tile):
+        return tile
+    if not hasattr(tile, "__iter__"):
+        raise TypeError(f"a tile is an fx.Tile or one entry a mode, e.g. (8, 16), got {tile!r}")
+    return make_tile(*tile)
 
 
 @dsl_loc_tracing
@@ -85,6 +94,8 @@ def make_tiled_copy(copy_atom: CopyAtom, layout_tv: Any, tile_mn: Any) -> TiledC
     Raises:
         ValueError: the layout is not static or leaves the tile, or a thread has no multiple of the values of the atom.
     """
+    if not isinstance(copy_atom, CopyAtom):
+        raise TypeError(f"make_tiled_copy expects a CopyAtom, got {type(copy_atom).__name__}")
     layout, tile = static_layout(layout_tv, "layout_tv"), _tile(tile_mn)
     _check_tiling(copy_atom, layout, tile)
     return fly.make_tiled_copy(copy_atom, layout, tile)
@@ -110,9 +121,26 @@ def _check_tiling(atom: CopyAtom, layout_tv: Layout, tile: Tile) -> None:
 
 @dsl_loc_tracing
 def make_tiled_mma(mma_atom: MmaAtom, atom_layout: Any, permutation: Any = None) -> TiledMma:
-    """Tiled MMA from a static (M, N, K) arrangement of atoms; `permutation` reorders the modes of the tile."""
-    perm = None if permutation is None else _tile(permutation)
-    return fly.make_tiled_mma(mma_atom, static_layout(atom_layout, "atom_layout"), permutation=perm)
+    """Tiled MMA from a static (M, N, K) arrangement of atoms; `permutation` reorders the modes of the tile.
+
+    Raises:
+        ValueError: the arrangement is not static, or a mode of the permutation holds no whole number of its atoms.
+    """
+    perm, layout = None if permutation is None else _tile(permutation), static_layout(atom_layout, "atom_layout")
+    if perm is not None and isinstance(mma_atom, MmaAtom):
+        _check_permutation(mma_atom, layout, perm)
+    return fly.make_tiled_mma(mma_atom, layout, permutation=perm)
+
+
+def _check_permutation(atom: MmaAtom, atom_layout: Layout, permutation: Tile) -> None:
+    """ValueError unless the atoms of each mode, side by side, fill what the permutation takes of it."""
+    atoms = [mode.size() for mode in plain(atom_layout.type)] if plain(atom_layout.type).rank > 1 else []
+    for letter, extent, count, item in zip("MNK", plain(atom.type.shape_mnk), atoms, plain(permutation.type).items,
+                                           strict=False):
+        size = item.size() if isinstance(item, algebra.Layout) else item
+        if isinstance(size, int) and size % (extent * count):
+            raise ValueError(f"make_tiled_mma: the permutation takes {size} of {letter}, but {count} atoms of {extent} "
+                             f"side by side take {extent * count}: a multiple is needed")
 
 
 def _tensor(value: Any, what: str) -> Tensor:
@@ -429,6 +457,8 @@ def _steps(extents: tuple[int, int, int], order: Any, layout: Any) -> list[tuple
         assert body is not None
         mapping = algebra.parse(body.group(1))
         linear = [int(mapping(i)) for i in range(m * n * k)]
+        if mapping.size() != len(linear) or sorted(linear) != list(range(len(linear))):
+            raise ValueError(f"gemm: traversal_layout must be a permutation of the {len(linear)} steps, got {mapping}")
         return [(i % m, i // m % n, i // (m * n)) for i in linear]
     name = GemmTraversalOrder(int(order)).name if order is not None else "NMK"
     letters, serpentine = name.split("_")[0], name.endswith("Serpentine")
@@ -450,8 +480,15 @@ def _gemm_steps(atom: Any, d: Tensor, groups: list[list[Tensor]], c: Tensor, ord
     """The atom calls of a gemm, one by one; the first visit of each (m, n) reads `c`, later ones `d`."""
     if isinstance(atom, TiledMma):
         atom = fly.get_mma_atom(atom)
+
+    def chosen(step: tuple[int, int, int]) -> MmaAtom:
+        found = callback(atom, step)
+        if not isinstance(found, MmaAtom):
+            raise TypeError(f"gemm: atom_callback must return an MmaAtom, got {found!r} for the step {step}")
+        return found
+
     if d.rank == 1:
-        fly.mma_atom_call(callback(atom, (0, 0, 0)), d, *groups, c)
+        fly.mma_atom_call(chosen((0, 0, 0)), d, *groups, c)
         return
     a, b = groups[0][0], groups[1][0]
     has_k = a.rank == 3
@@ -465,7 +502,7 @@ def _gemm_steps(atom: Any, d: Tensor, groups: list[list[Tensor]], c: Tensor, ord
         side_b = [x[(None, n, k) if has_k else (None, n)] for x in groups[1]]
         source = d if (m, n) in visited else c
         visited.add((m, n))
-        fly.mma_atom_call(callback(atom, (m, n, k)), d[None, m, n], side_a, side_b, source[None, m, n])
+        fly.mma_atom_call(chosen((m, n, k)), d[None, m, n], side_a, side_b, source[None, m, n])
 
 
 def _operand_group(operand: Any, what: str) -> list[Tensor]:

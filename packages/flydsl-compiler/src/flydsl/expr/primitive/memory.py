@@ -386,9 +386,10 @@ def memref_store_vec(vector: Any, memref: Tensor) -> None:
     """Inverse of `memref_load_vec`; ValueError unless lane count and element type match."""
     element = _require(memref, Tensor, "memref_store_vec's target")._memref_type("storage").element_type
     shape = _static_shape(memref, "a vector store")
-    value = vector if isinstance(vector, ir.Value) else vector.ir_value()
-    if not isinstance(value.type, ir.VectorType):
-        raise ValueError(f"a vector store needs a Vector, got {type(vector).__name__}")
+    if not isinstance(vector, ir.Value) or not isinstance(vector.type, ir.VectorType):
+        hint = "; .fill(x) sets all elements to a number" if isinstance(vector, (int, float, Numeric)) else ""
+        raise ValueError(f"a vector store needs a Vector, got {type(vector).__name__}{hint}")
+    value = vector
     if value.type.element_type != element:
         raise ValueError(f"cannot store lanes of {value.type.element_type} to {memref}; convert with .to() first")
     lanes = 1

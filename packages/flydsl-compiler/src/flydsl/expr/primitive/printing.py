@@ -11,11 +11,12 @@ from flydsl._mlir.dialects import fly
 from flydsl.tracing.ambient import made_of_unknown
 from flydsl.tracing.lazy import protocol
 from flydsl.tracing.locations import dsl_loc_tracing
+from flydsl.tracing.numbers import numpy_scalar
 
 from .._lanes import numel
 from .._vector import Vector
 from ..numeric import Float32, Float64, Index, Int32, Int64, Numeric, NumericMeta
-from ..values.tensor import Tensor
+from ..values.tensor import Pointer, Tensor
 
 # [align][sign][#][0][width][.precision][type] of Python's format language, as far as C's printf has it.
 _SPEC = re.compile(r"([<>]?)([+ ]?)(#?)(0?)(\d*)((?:\.\d+)?)([dxXofeEgG]?)")
@@ -27,10 +28,13 @@ def _literal(arg: Any, spec: str = "") -> str | None:
     """Text of an argument that is known while tracing, else None."""
     if isinstance(arg, type):
         arg = arg.__name__
+    arg = numpy_scalar(arg)
     return format(arg, spec) if isinstance(arg, (str, bool, int, float)) else None
 
 
 def _print_operand(arg: Any) -> ir.Value:
+    if isinstance(arg, Pointer):
+        raise ValueError(f"printf cannot print {arg}: print what it points to, p.load(), or fx.ptrtoint(p)")
     if isinstance(arg, Tensor):
         arg = _elements(arg)
     cls = getattr(arg, "dtype", None)

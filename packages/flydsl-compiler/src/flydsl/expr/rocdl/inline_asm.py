@@ -24,6 +24,8 @@ def cvt_off_f32_i4(src: Any, byte_sel: int | None = None) -> Any:
     """Low nibble of a byte of `src`, as a float with the offset of the instruction (gfx9)."""
     text = "v_cvt_off_f32_i4 $0, $1"
     if byte_sel is not None:
+        if byte_sel not in range(4):
+            raise ValueError(f"byte_sel is one of the four bytes, 0 to 3, got {byte_sel!r}")
         text = f"v_cvt_off_f32_i4_sdwa $0, $1 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_{byte_sel}"
     return _asm(ir.F32Type.get(), [src], text, "=v,v")
 

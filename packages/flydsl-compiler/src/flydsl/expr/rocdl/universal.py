@@ -9,6 +9,7 @@ from flydsl.tracing.lazy import arith, fly_rocdl, llvm, memref, rocdl
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
+from .._target import target_warp_size
 from .._vector import Vector
 from ..numeric import Int32, Int64
 from ..utils.convert import mlir_type
@@ -203,10 +204,13 @@ def ds_bpermute(res: ir.Type, index: Any, src: Any) -> Any:
 
 @dsl_loc_tracing
 def ballot(res: ir.Type, pred: Any) -> Any:
-    """Bit mask of the lanes where `pred` holds: i32 on wave32, i64 on wave64."""
+    """Bit mask of the lanes where `pred` holds: i32 on wave32, i64 on wave64. ValueError for fewer bits."""
     value = operand(pred)
     i1 = ir.IntegerType.get_signless(1)
-    return rocdl.ballot(mlir_type(res), value if value.type == i1 else arith.trunci(i1, value))
+    mask, lanes = mlir_type(res), target_warp_size()
+    if _emit.bit_width(mask) < lanes:
+        raise ValueError(f"a ballot of {lanes} lanes needs i{lanes}, got {mask}")
+    return rocdl.ballot(mask, value if value.type == i1 else arith.trunci(i1, value))
 
 
 @dsl_loc_tracing

@@ -18,7 +18,10 @@ def i32_type() -> ir.Type:
 
 
 def operand(value: Any, ty: ir.Type | None = None) -> ir.Value:
-    """IR value of an operand: values, DSL scalars, ints (i32 unless `ty`) and floats (f32 unless `ty`)."""
+    """IR value of an operand: values, DSL scalars, ints (i32 unless `ty`) and floats (f32 unless `ty`).
+
+    TypeError for anything else, and for a float where `ty` is an integer type.
+    """
     if isinstance(value, ir.Value):
         return value
     if isinstance(value, Numeric) and not (value.is_static() and ty is not None):
@@ -28,6 +31,8 @@ def operand(value: Any, ty: ir.Type | None = None) -> ir.Value:
     if isinstance(value, (bool, int)):
         return constant(ty if ty is not None else i32_type(), int(value))
     if isinstance(value, float):
+        if ty is not None and not isinstance(ty, ir.FloatType):
+            raise TypeError(f"an integer is expected, got {value!r}")
         return constant(ty if ty is not None else ir.F32Type.get(), value)
     raise TypeError(f"a value, DSL scalar, int or float expected, got {type(value).__name__}")
 

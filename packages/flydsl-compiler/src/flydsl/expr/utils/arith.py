@@ -7,6 +7,7 @@ from typing import Any
 from flydsl._mlir import ir
 from flydsl.tracing.lazy import arith, diagnostics, gpu, math
 from flydsl.tracing.locations import dsl_loc_tracing
+from flydsl.tracing.numbers import number_of, numpy_scalar
 
 from .. import _emit
 from .._functions import functions
@@ -28,6 +29,7 @@ class ArithValue(ir.Value):
     """
 
     signed: bool | None
+    __array_ufunc__ = None  # NumPy leaves its scalars' operators to the reflected ones
 
     def __init__(self, value: Any, signed: bool | None = None) -> None:
         if not isinstance(value, ir.Value) and hasattr(value, "ir_value"):
@@ -56,6 +58,7 @@ class ArithValue(ir.Value):
 
     def _coerce(self, other: Any) -> ir.Value | None:
         """`other` as a value of this value's type, or None when it is no operand."""
+        other = numpy_scalar(other)
         if isinstance(other, (bool, int, float)):
             return _emit.constant(self.type, other)
         value = other if isinstance(other, ir.Value) else None
@@ -232,10 +235,13 @@ _install_operators(ArithValue)
 
 
 def i32_operand(value: Any) -> ir.Value:
-    """`value` (int, Numeric or raw) as an i32 value."""
+    """`value` (int, Numeric or raw) as an i32 value. TypeError for anything else."""
     i32 = ir.IntegerType.get_signless(32)
+    value = number_of(value)
     if isinstance(value, int):
         return _emit.constant(i32, value)
+    if not isinstance(value, ir.Value) and not hasattr(value, "ir_value"):
+        raise TypeError(f"an integer is expected, got {value!r}")
     raw = value if isinstance(value, ir.Value) else value.ir_value()
     return _emit.int_resize(raw, i32, getattr(raw, "signed", None))
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
+from flydsl.tracing.numbers import numpy_scalar
 
 from .. import _emit
-from .._payload import numpy_scalar
 from ..numeric import Numeric
 from .element import address_space_of
 from .ends import divisor, leaves

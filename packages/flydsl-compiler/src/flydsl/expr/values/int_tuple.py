@@ -9,10 +9,10 @@ from typing import Any
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 from flydsl.tracing.locations import dsl_loc_tracing
+from flydsl.tracing.numbers import numpy_scalar
 
 from .._emit import bit_width
 from .._operators import OPERATORS
-from .._payload import numpy_scalar
 from ..numeric import Index, Int32, Int64, Integer, Numeric, as_numeric
 from .base import FlyValue, NestedValue, caster_for, mode_path
 

@@ -8,9 +8,9 @@ from typing import Any, overload
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 from flydsl.tracing.locations import dsl_loc_tracing
+from flydsl.tracing.numbers import numpy_scalar
 
 from .._functions import functions
-from .._payload import numpy_scalar
 from .._vector import Vector
 from ..numeric import Int32, Int64, Integer, Numeric, NumericMeta, as_numeric
 from ..utils.classattr import lazy_classattr
@@ -295,6 +295,8 @@ class Tensor(FlyValue):
         """Set every element; the shape must be static. ValueError for a number that the elements cannot be."""
         if isinstance(value, (int, float)):
             check_literal(value, self.dtype)
+        if not self.shape.is_static:
+            raise ValueError(f"fill needs a static shape, got {self}")
         self.store(Vector.filled(self.shape.to_py_value(), value, self.dtype))
 
 

@@ -27,7 +27,7 @@ from .operand import DenseRows
 from .scores import lanes_of, packed, place, total_of
 from .sequence import Sequence, Sizes, head_matrix, held_rows, logits_of, store_head
 from .tiles import PassingStatistic, PassingTile, PassingTiles
-from .weave import Work, count_of, do, part_of, tile_product, weave
+from .weave import Work, count_of, do, parts_of, reads_ahead, tile_product, weave
 
 __all__ = ["build_attention_backward"]
 
@@ -51,6 +51,38 @@ def _store_statistics(Shift, Delta, alone, at, shift, delta):  # noqa: N803
     if alone:
         Shift[at] = shift
         Delta[at] = delta
+
+
+def _own_row(n: int, places: Any, config: Any) -> tuple[Any, Any]:
+    """First passing row and held row of a lane in block number `n`."""
+    return place(places, n * (config.values // config.blocks))
+
+
+def _own_rows(errors: Any, results: Any, statistics: list[Any], places: Any, first: Any, config: Any) -> Any:
+    """Shift and delta of this lane's held row of each block, of which row `first` is the first.
+
+    Args:
+        errors, results: dO and O of those rows; `statistics`: logarithms and what is subtracted from delta.
+    """
+    shifts, deltas = [], []
+    of_errors, of_results = parts_of(errors), parts_of(results)
+    for n in range(config.blocks):
+        products = [total_of(of_errors(n, k).load().to(fx.Float32) * of_results(n, k).load().to(fx.Float32))
+                    for k in range(count_of(results, 2))]
+        delta = sum(products[1:], products[0])
+        delta = delta + fx.shuffle_xor(delta, config.matrix.m, fx.num_warp_threads())
+        lse, of_lse = [s.load(first + _own_row(n, places, config)[1], 1)[0] for s in statistics]
+        shifts.append(_shift_of(lse))
+        deltas.append(delta - of_lse)
+    return tuple(shifts), tuple(deltas)  # lists are of passing rows
+
+
+def _store_rows(rows: Any, results: Any, here: Any, start: Any, places: Any, first: Any, config: Any) -> None:
+    """Store what :func:`_own_rows` found, for the launch for keys."""
+    for n, (shift, delta) in enumerate(zip(*rows, strict=True)):
+        first_key, row = _own_row(n, places, config)
+        alone = (first_key == 0) & (first + row < here.rows) & (fx.thread_idx.x < config.row_threads)
+        _store_statistics(*results, alone, start + first + row, shift, delta)
 
 
 def _load(buffer: Any, first: Any, row: Any, n: int) -> Any:
@@ -137,7 +169,7 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
                     StartsK, sizes: Sizes, first: fx.TiledMma, second: fx.TiledMma, config: fx.Constexpr):
     """Workgroup (head, block, sequence): `config.rows` queries of a head, or keys of a head of k and v (`by_keys`)."""
     element, tid, BM, BN, D, DV = config.element, fx.thread_idx.x, config.rows, config.keys, config.d, config.dv
-    by_keys, wave, own = fx.const_expr(config.by_keys), fx.num_warp_threads(), config.row_thread(tid)
+    by_keys, own = fx.const_expr(config.by_keys), config.row_thread(tid)
     own_head, block, batch = fx.block_idx
     here = Sequence(batch, sizes, config, StartsQ, StartsK, None)
     # What is held and what passes: two operands each, the first of D columns and the second of DV.
@@ -159,8 +191,10 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
         scores, products, slopes = [scores_of.make_fragment_C((BN, BM)) for _ in fx.range_constexpr(3)]
         places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout((BN, BM))))
         memory = fx.SharedAllocator()
-        tiles = [PassingTile(memory, element, config.target, tiles, config.stages) for tiles in config.tiles]
-        statistics = [PassingStatistic(memory, config.threads, config.stages) for _ in range(config.statistics)]
+        tiles = [PassingTile(memory, element, config.target, tiles, config.stages, config.rolled)
+                 for tiles in config.tiles]
+        statistics = [PassingStatistic(memory, BN, config.threads, config.stages, config.rolled)
+                      for _ in range(config.statistics)]
         along, across = fx.make_copy_atom(fx.UniversalCopy128b(), element), config.read_across()
         sums = [sums_of.make_fragment_C((columns, BM)) for columns in ((D, DV) if by_keys else (D,))]
         for s in sums:
@@ -169,24 +203,13 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
         def statistic(data, head):
             return Buffer(data, fx.Float32, here.statistic(head, sizes), here.rows)
 
-        def own_row(results, n):
-            """Shift and delta of this lane's row in block number n."""
-            first_key, row = place(places, n * (config.values // config.blocks))
-            parts = [total_of(part_of(mine[1], n, k).load().to(fx.Float32)
-                              * part_of(results, n, k).load().to(fx.Float32)) for k in range(count_of(results, 2))]
-            value = sum(parts[1:], parts[0])
-            value = value + fx.shuffle_xor(value, config.matrix.m, wave)
-            lse, of_lse = [statistic(data, own_head).load(block * BM + row, 1)[0] for data in (Lse, DLse)]
-            shift, delta, at = _shift_of(lse), value - of_lse, block * BM + row
-            alone = (first_key == 0) & (at < here.rows) & (tid < config.row_threads)
-            _store_statistics(Shift, Delta, alone, here.statistic(own_head, sizes) + at, shift, delta)
-            return shift, delta
-
         own_rows: Any = ((), ())  # shift and delta of each block of rows
         if fx.const_expr(not by_keys):
             o = (Out, *here.dense(here.row, own_head, sizes.rows, sizes.heads, DV), DV)
             results = _held(o, held, block, first, own, config)
-            own_rows = tuple(zip(*[own_row(results, n) for n in range(config.blocks)], strict=True))
+            of_row = [statistic(data, own_head) for data in (Lse, DLse)]
+            own_rows = _own_rows(mine[1], results, of_row, places, block * BM, config)
+            _store_rows(own_rows, (Shift, Delta), here, here.statistic(own_head, sizes), places, block * BM, config)
 
         def logits_for(head):
             return logits_of(config, sizes, here, head, block, Bias, Slopes, sizes.scale)
@@ -208,11 +231,11 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
                       for data, start, stride, columns in (queries(head) if by_keys else keys)),
                     *((statistic(data, head), row) for data in (Shift, Delta)[:config.statistics])]
 
-        def products_of(number, columns, stage):
-            """S or dP, from a tile along its rows and what is held."""
-            result = (scores, products)[number]
-            result.fill(0.0)
-            return tile_product(first, result, (BN, columns), along, tiles[number].along(stage), own)
+        passed = scores_of.make_fragment_A((BN, D))
+
+        def product_of(number, a, stage, begun=0):
+            """S or dP, from a tile along its rows and what is held; some reads are `begun`."""
+            return tile_product(first, (scores, products)[number], a, along, tiles[number].along(stage), own, begun)
 
         def sums_from(number, columns, stage):
             """Products of a tile across its rows, added to a sum."""
@@ -220,11 +243,15 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
 
         moves = PassingTiles([*tiles, *statistics], sources, config.direct)
         if begin < end:
-            for step in fx.pipeline_range(fx.Pipeline((end - begin) * passes, config.stages, moves.producer())):
+            pipeline = fx.Pipeline((end - begin) * passes, config.stages, moves.producer(), rolled=config.rolled,
+                                   kept=config.kept)
+            begun = reads_ahead(mine[0]) if fx.const_expr(config.splits_turn) else 0
+            if fx.const_expr(config.splits_turn):
+                pipeline.start()
+                product_of(0, passed, 0).read(begun)
+            for step in fx.pipeline_range(pipeline):
                 head, row = where(step.tile)
-                starts = [Work(partial(step.start, piece)) for piece in range(moves.pieces)]
-                # What passes through registers starts late where sums of four blocks leave few.
-                soon, later = ([], starts) if by_keys and config.blocks > 3 else (starts, [])
+                soon, later = ([], moves.starts(step)) if config.late else (moves.starts(step), [])
                 (shift, delta), shift_of = own_rows, lambda shift: shift
                 early, late = list[Work](), list[Work]()
                 if fx.const_expr(by_keys):
@@ -232,8 +259,10 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
                         statistics, step.stage, (statistic(data, head) for data in (Lse, Delta)), row)
                     (shift, early), (delta, late) = [_of_rows(load, scores, places) for load in loads]
                 made = Errors(config, scores, products, slopes, unit)
-                then = products_of(1, DV, step.stage)
-                weave(products_of(0, D, step.stage), mine[0], copies=early + soon, following=then)
+                then = product_of(1, (BN, DV), step.stage)
+                scores.fill(0.0)
+                products.fill(0.0)
+                weave(product_of(0, passed, step.stage, begun), mine[0], copies=early + soon, following=then)
                 logits_for(head).apply(scores, places, row, slopes if config.softcap else None)
                 last = sums_from(0, D, step.stage)
                 if fx.const_expr(by_keys):
@@ -241,9 +270,13 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
                     weave(then, mine[1], made.weigh(shift, shift_of), late, following=after)
                     weave(after, config.turned(made.weights), made.differ(delta), later, config.delay, last)
                 else:
-                    weave(then, mine[1], made.weigh(shift, shift_of), following=last)
+                    weave(then, mine[1], made.weigh(shift, shift_of), later, following=last)
                     do(made.differ(delta))
-                weave(last, config.turned(made.errors))
+                turn = {}
+                if fx.const_expr(config.splits_turn):
+                    turn = dict(turn=step, following=product_of(0, passed, (step.stage + 1) % config.stages),
+                                stores=moves.stores(step), early=config.kept > 0)
+                weave(last, config.turned(made.errors), **turn)
 
         origin, owner, length, heads = (here.key, kv_head, sizes.keys, sizes.heads // config.group) if by_keys else (
             here.row, own_head, sizes.rows, sizes.heads)

@@ -347,18 +347,41 @@ class BackwardConfig(ForwardConfig):
         return READY
 
     @property
+    def rolled(self) -> bool:
+        """Where tensor moves bring the tiles: LDS has room for the stages in which they come in time."""
+        return self.target.tensor_moves and super().direct is not None
+
+    @property
+    def kept(self) -> int:
+        return int(self.rolled)
+
+    @property
     def stages(self) -> int:
         """Two, if there is room in LDS."""
-        return 2 if 2 * self._stage_bytes <= self.target.lds_bytes else 1
+        return super().stages if self.kept or 2 * self._stage_bytes <= self.target.lds_bytes else 1
 
     @property
     def direct(self) -> Any:
-        return super().direct if self.stages == 2 and self.target.dma128 else None
+        return super().direct if self.rolled or self.stages == 2 and self.target.dma128 else None
+
+    @property
+    def alone(self) -> bool:
+        """Whether what a wave holds (both operands, their sums, and S, dP and what they become) leaves no room on its
+        SIMD for another wave."""
+        columns = (self.d + self.dv) // 2 + self.d + self.by_keys * self.dv + 3 * self.keys
+        return self.wave_rows * columns // self.target.wave > self.target.simd_registers * 3 // 8
+
+    @property
+    def late(self) -> bool:
+        """Whether what passes starts behind the first product. Sums of four blocks leave no registers for it before;
+        and tensor moves, which take LDS from a product that waits for it, keep 70 and 71 % of the loops of 128 columns
+        busy then instead of 68 and 67."""
+        return self.blocks > 3
 
     @property
     def statistics(self) -> int:
-        """Of each passing row that go through LDS, where two stages have room for them; else waves load them."""
-        more = 2 * (self._stage_bytes + STATISTICS * 4 * self.threads)
+        """Of each passing row that go through LDS, where its stages have room for them; else waves load them."""
+        more = max(self.stages, 2) * (self._stage_bytes + STATISTICS * 4 * self.threads)
         return STATISTICS if self.by_keys and more <= self.target.lds_bytes else 0
 
     @property
@@ -371,15 +394,13 @@ class BackwardConfig(ForwardConfig):
 
     @property
     def hints(self) -> dict[str, Any]:
-        """For the compiler: two waves share a SIMD, of 512 registers each; where several blocks have sums that need
-        more, one wave takes all registers."""
-        waves = 1 if self.blocks * (1 + self.by_keys) > 3 else 2
-        return {"rocdl.waves_per_eu": waves} if self.target.register_quarters else {}
+        """For the compiler: two waves share a SIMD, of 512 registers each, unless one is `alone`."""
+        return {"rocdl.waves_per_eu": 1 if self.alone else 2} if self.target.register_quarters else {}
 
     @property
     def tiles(self) -> tuple[tuple[Tile, ...], ...]:
         """How the two operands that pass by lie in LDS."""
-        return tuple(tiles_of(self.target, self.keys, columns, self.threads, True, across)
+        return tuple(tiles_of(self.target, self.keys, columns, self.threads, True, across, self.rolled)
                      for columns, across in ((self.d, True), (self.dv, self.by_keys)))
 
 
@@ -397,14 +418,16 @@ def choose_backward(target: Target, short: bool = False, **options: Any) -> Back
         large = d > 64
         tile.update(waves=(8 if large and by_keys else 4) if short else 16 if large else 8,
                     keys=16 if by_keys and large and (short or d > 128) else 32)
-    if target.arch == "gfx1250" and d <= 128:
+    if target.arch == "gfx1250":
         # Each read of LDS, which bounds these kernels, is for several products: for as many as a wave has registers.
         # Beside the sums of keys, what else makes scores leaves them for three.
         more = by_keys and any(options.get(name) for name in ("softcap", "alibi", "bias"))
-        tile.update(blocks=2 if short else 3 if more else 4)
+        large = d > 128
+        tile.update(blocks=(1 if large else 2) if short else 2 if large else 3 if more else 4)
     parts = 2 * matrix_of(target).m  # columns that two waves can share
-    tight = by_keys or target.arch == "gfx120"  # has no room for the sums of all columns beyond 192
-    if tight and d > 192 and options["d"] % parts == options["dv"] % parts == 0:
+    # Beyond so many, sums of all columns have no room in the registers of a wave, but on gfx1250.
+    most = {"gfx1250": LARGEST, "gfx120": 128 if by_keys else 192}.get(target.arch, 128 if by_keys else LARGEST)
+    if d > most and options["d"] % parts == options["dv"] % parts == 0:
         tile.update(waves=max(tile["waves"], 4 if target.wave == 64 else 8), sharing=2)
     return BackwardConfig(**{**tile, **options}, target=target)
 
@@ -427,11 +450,16 @@ def choose(target: Target, short: bool = False, **options: Any) -> ForwardConfig
     most = {"gfx950": 64 if staged else 128, "gfx942": 0, "gfx90a": 0}.get(target.arch, 64)
     tile = dict(keys=64 if d <= most else 16 if target.arch == "gfx120" and d > 160 else 32,
                 waves=4 if target.wave == 64 else 8)
-    if target.arch == "gfx1250" and d <= 128 and not short:
+    if target.arch == "gfx1250" and not short:
         # Each read of LDS, which would bind waves of one block, is for several. With 128 columns a wave has all
         # registers of its SIMD and, with so many keys, as many products a step; but it would wait for rows of pages.
-        alone = options["d"] == options["dv"] == 128 and not options.get("page")
-        tile.update(dict(keys=64, waves=4, blocks=4) if alone else dict(keys=32, blocks=4 if d <= 64 else 3))
+        # With more columns it has all of them in any case: for three blocks where sums of 256 leave little to others.
+        if d > 128:
+            tile.update(keys=32, waves=4, blocks=3 if d > 192 and (staged or options.get("softcap")) else 4)
+        elif options["d"] == options["dv"] == 128 and not options.get("page"):
+            tile.update(keys=64, waves=4, blocks=4)
+        else:
+            tile.update(keys=32, blocks=4 if d <= 64 else 3)
     if target.arch == "gfx120" and d > (128 if short else 64):
         # More threads have less of a passing tile each. Beside queries, sums of all columns have no room beyond 192.
         tile.update(waves=16, sharing=2 if d > 192 else 1)

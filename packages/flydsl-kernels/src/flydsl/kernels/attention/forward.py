@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -27,7 +26,7 @@ from .operand import DenseRows, PagedRows
 from .scores import Softmax, of_rows, place
 from .sequence import Sequence, Sizes, head_matrix, held_rows, logits_of, store_head
 from .tiles import PassingTile, PassingTiles
-from .weave import Work, do, reads_ahead, tile_product, weave
+from .weave import do, reads_ahead, tile_product, weave
 
 __all__ = ["build_attention_forward"]
 
@@ -140,18 +139,16 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
             scores_from(0).read(begun)
             for step in fx.pipeline_range(pipeline):
                 fx.rocdl.s_setprio(0)
-                copies = [Work(partial(step.start, piece)) for piece in range(passing.pieces)]
                 then = sums_from(step.stage)
                 scores.fill(0.0)
-                weave(scores_from(step.stage, begun), q, softmax.finish(sums), copies, following=then)
+                weave(scores_from(step.stage, begun), q, softmax.finish(sums), passing.starts(step), following=then)
                 logits.apply(scores, places, (begin + step.tile + 1) * BN)
                 fx.rocdl.s_setprio(1)
-                stores = [] if config.direct else [Work(partial(step.store, i)) for i in range(passing.pieces)]
                 following, turn = None, None
                 if fx.const_expr(config.splits_turn):
                     following, turn = scores_from((step.stage + 1) % config.stages), step
-                weave(then, config.turned(p), softmax.begin(), (), config.delay, following, turn=turn, stores=stores,
-                      early=config.kept > 0)
+                weave(then, config.turned(p), softmax.begin(), (), config.delay, following, turn=turn,
+                      stores=passing.stores(step), early=config.kept > 0)
 
         found = softmax.result()
         result = fx.Float32 if fx.const_expr(config.split) else element

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import flydsl.expr as fx
-from flydsl.expr.rocdl import tdm_ops
 
 from ..cache.pages import Pages
-from ..parts.memory import Buffer
+from ..parts.memory import Buffer, move_rows
 
 __all__ = ["CHUNK", "DenseRows", "PagedRows", "Rows"]
 
@@ -56,10 +55,7 @@ class DenseRows:
         Args:
             shape: rows and columns; `padding`: elements that are left out in LDS behind each row.
         """
-        bytes_ = self.element.width // 8
-        tdm_ops.tensor_load_2d(tdm_ops.make_tensor_descriptor_2d(
-            self._buffer.pointer, target, (first, 0), shape, (self._stride, 1), shape, bytes_, shape[1], padding, waves,
-            oob_outer_bound=self._count))
+        move_rows(self._buffer, self._count, self._stride, first, shape, padding, waves, target)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ import flydsl.expr as fx
 
 from ..parts.convert import widened
 from ..parts.index import div, mod
-from ..parts.memory import Buffer, lds_read, lds_write
+from ..parts.memory import Buffer, lds_read, lds_write, move_rows
 from ..target import Target
 from .operand import CHUNK, DenseRows, Rows
+from .weave import Work
 
 __all__ = [
     "LineTile", "PassingStatistic", "PassingTile", "PassingTiles", "RowTile", "Tile", "TurnedTile",
@@ -371,33 +372,43 @@ class PassingStatistic:
 
     Args:
         memory: allocator of LDS.
-        size: threads of the workgroup, at least as many as rows.
+        rows: of the tile; `size`: threads of the workgroup, at least as many.
         stages: how many tiles have a place.
+        rolled: as of :class:`PassingTile`; tensor moves bring them (gfx1250).
     """
 
     pieces = 1
 
-    def __init__(self, memory: Any, size: int, stages: int) -> None:
+    def __init__(self, memory: Any, rows: int, size: int, stages: int, rolled: bool = False) -> None:
         array: Any = fx.Array
-        self._arrays = [memory.allocate(array[fx.Float32, size, 16]).peek() for _ in range(stages)]
+        self._rows, self._size, self._rolled = rows, size, rolled
+        self._arrays = [memory.allocate(array[fx.Float32, size * (stages if rolled else 1), 16]).peek().ptr
+                        for _ in range(1 if rolled else stages)]
         self._staged: Any = None
 
-    def read(self, stage: int) -> Callable[[Any, int], Any]:
+    def _start(self, stage: Any) -> Any:
+        """Where the values of a stage are."""
+        return self._arrays[0] + stage * self._size if self._rolled else self._arrays[stage]
+
+    def read(self, stage: Any) -> Callable[[Any, int], Any]:
         """``load(row, n)`` of `n` values from a row of the tile on."""
-        return partial(lds_read, self._arrays[stage].ptr)
+        return partial(lds_read, self._start(stage))
 
     def fetch(self, source: Buffer, first: Any, piece: int) -> None:
         """Start loading the values from `first` on into registers."""
         self._staged = source.load(first + fx.thread_idx.x, 1)
 
-    def commit(self, stage: int, piece: int | None = None) -> None:
+    def commit(self, stage: Any, piece: int | None = None) -> None:
         """Write what was fetched to LDS."""
-        lds_write(self._arrays[stage].ptr, fx.thread_idx.x, self._staged)
+        lds_write(self._start(stage), fx.thread_idx.x, self._staged)
 
-    def copy(self, source: Buffer, first: Any, stage: int, piece: int) -> None:
-        """Start copying the values from `first` on to LDS, without registers (gfx950)."""
+    def copy(self, source: Buffer, first: Any, stage: Any, piece: int) -> None:
+        """Start copying the values from `first` on to LDS, without registers (gfx950, gfx1250)."""
+        if self._rolled:
+            waves = self._size // fx.num_warp_threads()
+            return move_rows(source, source.count, 1, first, (self._rows, 1), 0, waves, self._start(stage))
         atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS32b(), fx.Float32)
-        place = fx.make_view(self._arrays[stage].ptr + fx.wave_index() * fx.num_warp_threads(), fx.make_layout(1, 1))
+        place = fx.make_view(self._start(stage) + fx.wave_index() * fx.num_warp_threads(), fx.make_layout(1, 1))
         fx.copy(atom, source.view(fx.thread_idx.x, 1), place, soffset=first)
 
 
@@ -429,6 +440,14 @@ class PassingTiles:
         if self.direct:
             return self.direct(self._copy, pieces=self.pieces)
         return fx.Staged(self._load, self._store, pieces=self.pieces)
+
+    def starts(self, step: Any) -> list[Work]:
+        """Starting what a step of that pipeline starts."""
+        return [Work(partial(step.start, piece)) for piece in range(self.pieces)]
+
+    def stores(self, step: Any) -> list[Work]:
+        """Storing what it stores; nothing, if no registers hold it."""
+        return [] if self.direct else [Work(partial(step.store, piece)) for piece in range(self.pieces)]
 
     def bring(self, step: Any, stage: int) -> None:
         """All of a step, to a stage, outside of a pipeline."""

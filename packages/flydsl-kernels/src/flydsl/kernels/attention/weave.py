@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["TileProduct", "Work", "count_of", "do", "part_of", "reads_ahead", "tile_product", "weave"]
+__all__ = ["TileProduct", "Work", "count_of", "do", "parts_of", "reads_ahead", "tile_product", "weave"]
 
 
 AHEAD = 4  # reads from LDS before the product that needs them
@@ -52,12 +52,12 @@ class TileProduct:
 
     def products(self, b: Any) -> Iterator[tuple[int, Callable[[], Any]]]:
         """The instructions, each with the number of reads that it needs."""
+        sums, rows, columns = map(parts_of, (self._sums, self._a, b))
         for k in range(self._depth):
             for m in range(self._rows):
                 for n in range(count_of(b, 1)):
-                    part = part_of(self._sums, m, n)
                     yield k * self._copies // self._depth * self._rows + m + 1, partial(
-                        fx.gemm, self._mma, part, part_of(self._a, m, k), part_of(b, n, k), part)
+                        fx.gemm, self._mma, sums(m, n), rows(m, k), columns(n, k), sums(m, n))
 
 
 def tile_product(mma: Any, sums: Any, a: Any, read: Any, tile: Any, thread: Any, begun: int = 0) -> TileProduct:
@@ -69,10 +69,10 @@ def tile_product(mma: Any, sums: Any, a: Any, read: Any, tile: Any, thread: Any,
     return TileProduct(mma, sums, a, read, copy.partition_S(tile), copy.retile(a), begun)
 
 
-def part_of(fragment: Any, row: int, column: int) -> Any:
-    """Those of one instruction, which follow each other."""
-    part = fragment[None, row, column]
-    return fx.make_view(fx.get_iter(part), fx.make_layout(int(fx.size(fx.get_shape(part)).unpack()), 1))
+def parts_of(fragment: Any) -> Callable[[int, int], Any]:
+    """Of a row and a column of a fragment, the elements of one instruction, which follow each other; looked up once."""
+    consecutive = fx.make_layout(count_of(fragment, 0), 1)
+    return cache(lambda row, column: fx.make_view(fx.get_iter(fragment[None, row, column]), consecutive))
 
 
 def count_of(fragment: Any, mode: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..attention.scores import lanes_of
-from ..attention.weave import TileProduct, count_of, part_of, tile_product
+from ..attention.weave import TileProduct, count_of, parts_of, tile_product
 from ..cache.pages import Pages
 from ..parts.index import div, mod
 from ..parts.memory import lds_read, lds_write
@@ -199,13 +199,14 @@ class TurnedProduct:
 
     def products(self, b: Any) -> Iterator[tuple[int, Callable[[], Any]]]:
         """The instructions, each with the number of reads that it needs."""
+        sums, rows, columns = map(parts_of, (self._sums, self._v, b))
         for k in range(self._depth):
             for m in range(self._rows):
                 first = (k * self._rows + m) // TURN * self._tokens
-                yield first + self._tokens, partial(self._multiply, b, first, m, k)
+                yield first + self._tokens, partial(
+                    self._multiply, sums(m, 0), rows(m, k), columns(0, k), first, m % TURN)
 
-    def _multiply(self, b: Any, first: int, m: int, k: int) -> None:
-        column = [read[m % TURN] for read in self._loaded[first : first + self._tokens]]
-        part, sums = part_of(self._v, m, k), part_of(self._sums, m, 0)
+    def _multiply(self, sums: Any, part: Any, b: Any, first: int, turn: int) -> None:
+        column = [read[turn] for read in self._loaded[first : first + self._tokens]]
         part.store(fx.Vector.from_elements(column, self._v.element_type))
-        fx.gemm(self._mma, sums, part, part_of(b, 0, k), sums)
+        fx.gemm(self._mma, sums, part, b, sums)

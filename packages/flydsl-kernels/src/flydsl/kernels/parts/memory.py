@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import flydsl.expr as fx
+from flydsl.expr.rocdl import tdm_ops
 
 from ..host.dtypes import FLOATS, require_element
 from .runs import run_of
 
-__all__ = ["MOST_BITS", "WORDS", "Buffer", "addresses_here", "float_element", "lds_read", "lds_write", "pointer",
-           "read_at", "write_at"]
+__all__ = ["MOST_BITS", "WORDS", "Buffer", "addresses_here", "float_element", "lds_read", "lds_write", "move_rows",
+           "pointer", "read_at", "write_at"]
 
 WORDS = 4  # i32 of a chunk
 MOST_BITS = 128  # of an access
@@ -107,6 +108,20 @@ class Buffer:
             register = fx.make_rmem_tensor(step, self.element)
             register.store(run_of(vector, i, step))
             fx.copy(atom, register, self.view(at + i, step))
+
+
+def move_rows(source: Buffer, count: Any, stride: Any, first: Any, shape: tuple[int, int], padding: int, waves: int,
+              target: Any) -> None:
+    """Start a tensor move of rows of a buffer to LDS (gfx1250): each of `waves` has a share. Rows from `count` on are
+    zero.
+
+    Args:
+        stride: elements between rows; `first`: the first row.
+        shape: rows and columns; `padding`: elements that are left out in LDS behind each row.
+    """
+    tdm_ops.tensor_load_2d(tdm_ops.make_tensor_descriptor_2d(
+        source.pointer, target, (first, 0), shape, (stride, 1), shape, source.element.width // 8, shape[1], padding,
+        waves, oob_outer_bound=count))
 
 
 def read_at(start: Any, n: int = WORDS) -> Any:
