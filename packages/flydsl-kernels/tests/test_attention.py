@@ -377,6 +377,7 @@ REFUSED = {
               "3 heads of q do not divide into 2"),
     "dtype": (lambda q, k, v: (q, k.bfloat16(), v), {}, "q, k and v must have one dtype"),
     "columns": (lambda q, k, v: (q, k[..., :32], v), {}, "one last dimension, got 64 and 32"),
+    "no columns": (lambda q, k, v: (q[..., :0], k[..., :0], v), {}, "heads of q and k have one column or more"),
     "wide": (lambda q, k, v: (q.repeat(1, 1, 1, 5), k.repeat(1, 1, 1, 5), v), {}, "at most 256 columns, got 320"),
     "sequences": (lambda q, k, v: (q.expand(2, -1, -1, -1), k, v), {}, "q has 2 sequences, k and v have 1"),
     "keys": (lambda q, k, v: (q, k, v[:, :4]), {}, "differ in more than their last dimension"),
@@ -401,6 +402,13 @@ def test_refused(case):
         q, k, v = change(q, k, v)
     with pytest.raises((ValueError, TypeError, NotImplementedError), match=message):
         ops.attention(q, k, v, **options)
+
+
+def test_operands_follow_autocast():
+    q, k, v = (x.float() for x in operands(8, 9))
+    with torch.autocast("cpu", dtype=torch.float16):
+        out = ops.attention(q, k, v)
+    assert out.dtype == torch.float16 and torch.equal(out, ops.attention(q.half(), k.half(), v.half()))
 
 
 def test_dtypes_are_named():

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import torch.distributed as dist  # noqa: E402
-from ranks import pool  # noqa: E402, F401
+from ranks import pool, without_race_check  # noqa: E402, F401
 
 FULL = os.environ.get("FLYDSL_KERNELS_FULL") == "1"
 COUNTERS = True  # nothing is launched in this process
@@ -175,6 +175,31 @@ def _few_rows(rank, ranks):
     dist.all_gather_object(counts, int(kept.sum()))
     assert sum(counts) == 4
     op.close()
+
+
+@without_race_check()
+def _fewer_rows_than_came(rank, ranks, what):
+    """What is behind them is not read: it is an error on all ranks. As many as came, which may be none, are enough."""
+    from flydsl.kernels.comm import CollectiveError
+
+    x, slots = torch.randn(TOKENS, HIDDEN).bfloat16(), torch.zeros(TOKENS, SLOTS, dtype=torch.int32)  # all to rank 0
+    op = _op(rank, ranks)
+    rows, weights, _, _, total = op.dispatch(x, torch.ones(TOKENS, SLOTS), None, slots)
+    out, _ = op.combine(rows[: int(total)].clone(), weights[: int(total)].clone(), None)
+    assert int(total) == (0 if rank else ranks * TOKENS) and torch.equal(out, x)
+    rows, weights, _, _, total = op.dispatch(x, torch.ones(TOKENS, SLOTS), None, slots)
+    short = (int(total) if rank else int(total) - 1)
+    given = {"rows": (rows[:short], weights), "weights": (rows, weights[:short])}[what]
+    told = "rank 0 combines fewer rows, or weights, than it has received" if rank == 0 else "rank 0 gave up"
+    with pytest.raises(CollectiveError, match=told):
+        op.combine(*given, None)
+    dist.barrier()
+
+
+@pytest.mark.one_arch
+@pytest.mark.parametrize("what", ["rows", "weights"])
+def test_fewer_rows_than_came(what, pool):  # noqa: F811
+    pool(2).run(_fewer_rows_than_came, what)
 
 
 def _refused(rank, ranks):

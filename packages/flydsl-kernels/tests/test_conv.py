@@ -238,6 +238,9 @@ def test_what_is_refused():
         ops.conv(x, w, groups=2)
     with pytest.raises(ValueError, match=r"with dilation \[3, 3\] does not fit the padded input \[6, 6\]"):
         ops.conv(x, w, dilation=3)
+    for none in (w[:0], w[:, :0]):
+        with pytest.raises(ValueError, match="a weight of one or more channels and taps is needed"):
+            ops.conv(x[:, : none.shape[1]], none)
     with pytest.raises(TypeError, match="conv: dtype float32 is not supported: expected one of f16, bf16"):
         ops.conv(x.float(), w.float())
     with pytest.raises(ValueError, match="stride must be 2 numbers of at least 1, got \\[0, 1\\]"):

@@ -37,6 +37,26 @@ def test_other_sizes_take_the_kernel_without_an_order():
 
 
 @FP8_GEMM
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (37, 80, 144), (5, 256, 48)])
+def test_sizes_that_are_no_multiples_of_a_tile(m, n, k):
+    operands = fp8_operands(m, n, k)
+    for _ in range(2):  # of the copy of the weight that was kept, too
+        out = ops.scaled_gemm(*operands)
+        assert out.shape == (m, n) and out.is_contiguous()
+        close_relative(out, exact(*operands), ROUNDING)
+    with torch.no_grad():
+        operands[1].copy_(-operands[1].float())
+    close_relative(ops.scaled_gemm(*operands), exact(*operands), ROUNDING)
+
+
+@FP8_GEMM
+def test_products_of_nothing():
+    assert ops.scaled_gemm(*fp8_operands(3, 0, 64)).shape == (3, 0)
+    out = ops.scaled_gemm(*fp8_operands(3, 64, 0))
+    assert out.shape == (3, 64) and not out.any()
+
+
+@FP8_GEMM
 def test_shapes_and_updates_in_place():
     a, b, scale_a, scale_b = fp8_operands(6, 128, 256)
     flat = ops.scaled_gemm(a, b, scale_a, scale_b)

@@ -41,6 +41,9 @@ MODULES = {
            "moe_sorting_get_workspace_size compile_moe_sorting_oneshot_fused compile_gemm1_a16w4_port "
            "compile_gemm2_a16w4_port compile_gemm1_a4w4_port compile_gemm2_a4w4_port gemm1_grid flydsl_mxfp4_gemm1 "
            "flydsl_mxfp4_gemm2 flydsl_a16w4_gemm1 flydsl_a16w4_gemm2 launch_moe_gemm_a8w4",
+    "mxfp_moe": "compile_gemm1_a4w4_port compile_gemm2_a4w4_port gemm1_grid flydsl_mxfp4_gemm1 flydsl_mxfp4_gemm2",
+    "moe_2stage_a16wmix": "compile_gemm1_a16w4_port compile_gemm2_a16w4_port flydsl_a16w4_gemm1 flydsl_a16w4_gemm2",
+    "common": "dtype_to_elem_type get_dtype_in_kernel get exp2_amdgcn_scalar",
     "flash_attn_func": "build_flash_attn_func_module build_flash_attn_func_module_primary build_gqa_attn "
                        "build_flash_attn_dualwave_swp_module build_flash_attn_dualwave_swp_fp8_module "
                        "dualwave_splitk_workspace_elems flydsl_flash_attn_func",

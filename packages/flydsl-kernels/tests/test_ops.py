@@ -149,7 +149,8 @@ def test_operands_of_any_stride(op, change):
     assert same(op, call(op, strided), call(op, arguments))
 
 
-LONG = ("activate", "activate_and_mul_bwd", "attention_fwd", "attention_bwd", "paged_attention", "cache_append", "moe")
+LONG = ("activate", "activate_and_mul_bwd", "attention_fwd", "attention_bwd", "paged_attention", "cache_append", "moe",
+        "linear_inference", "scaled_gemm", "preshuffle_gemm", "blockscale_gemm", "mx_gemm")
 
 
 @pytest.mark.one_arch

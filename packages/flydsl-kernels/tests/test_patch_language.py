@@ -149,6 +149,61 @@ def test_calls_that_do_not_fit():
     assert report.patched[0].calls == 0
 
 
+class BiasedAttention(SmallAttention):
+    """Passes what else its attention function takes."""
+
+    more: dict[str, object] = {}
+
+    def forward(self, hidden_states):
+        q, k, v = (p(hidden_states).unflatten(-1, (-1, self.size)).transpose(1, 2) for p in (self.q, self.k, self.v))
+        bias = torch.linspace(-3, 3, 4 * 49).view(1, 4, 7, 7).to(q.dtype)
+        mask = torch.zeros(2, 1, 1, 7, dtype=q.dtype)
+        mask[1, ..., 5:] = torch.finfo(q.dtype).min
+        return ALL_ATTENTION_FUNCTIONS.get_interface("eager", biased)(
+            self, q, k, v, mask, position_bias=bias, scaling=0.3, **self.more)[0].flatten(2)
+
+
+def biased(module, query, key, value, attention_mask, scaling=None, dropout=0.0, position_bias=None, factor=1.0, **_):
+    groups = query.shape[1] // key.shape[1]
+    key, value = (x.repeat_interleave(groups, 1) for x in (key, value))
+    scores = query @ key.transpose(-1, -2) * scaling + attention_mask
+    scores = scores if position_bias is None else scores + position_bias * factor
+    return (scores.softmax(-1) @ value).transpose(1, 2), None
+
+
+def small(kind=BiasedAttention, **options):
+    """A module, an input, and its result in float64."""
+    torch.manual_seed(0)
+    model, x = kind(**options).bfloat16(), random(2, 7, 64, dtype="bf16")
+    return model, x, copy.deepcopy(model).double()(x.double())
+
+
+def test_a_bias_of_positions_is_added():
+    model, x, expected = small()
+    report = kernels.patch(model, only=("Attention",), strict=True)
+    assert relative(model(x), expected) <= 8e-3 and report.patched[0].calls == 1
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(("options", "more", "reason"), [
+    ({}, {"factor": 2.0}, "its attention function takes factor"),
+    ({}, {"cu_seq_lens_q": torch.tensor([0, 7])}, "its attention function takes cu_seq_lens_q"),
+    ({}, {"dropout": 0.5}, "dropout of 0.5"),
+    ({"size": 264}, {}, "heads of 264 columns, at most 256 are supported"),
+])
+def test_what_the_kernel_cannot_attend_is_the_models_own(options, more, reason, monkeypatch):
+    monkeypatch.setattr(BiasedAttention, "more", more)
+    model, x, expected = small(**options)
+    report = kernels.patch(model, only=("Attention",))
+    with pytest.warns(UserWarning, match=reason):
+        assert relative(model(x), expected) <= 2e-2
+    assert dict(report.patched[0].fallbacks) == {reason: 1}
+    report.undo()
+    kernels.patch(model, only=("Attention",), strict=True)
+    with pytest.raises(RuntimeError, match=reason):
+        model(x)
+
+
 # ------------------------------------------------------------------------------- activations, embedding, convolution
 
 

@@ -4,8 +4,9 @@ import copy
 
 import pytest
 from kernel_helpers import GENERAL_GEMM, needs, torch
-from mixtures import MIXTURES, make
+from mixtures import MIXTURES, StackedExperts, by_expert, make
 from torch import nn
+from torch.nn import functional as F
 
 import flydsl.kernels as kernels
 
@@ -60,6 +61,20 @@ def test_gradients_and_changed_weights(name):
             for p in m.experts.parameters():
                 p.mul_(0.7)
         near(first(module(x)), first(exact(x)))
+
+
+def test_a_second_patch_leaves_the_first_alone():
+    """Parts that a patched module computes itself are no modules of the second one's, nor undone by it."""
+    module, x = make("StackedMoeBlock")
+    first_report = kernels.patch(module)
+    with torch.no_grad():
+        out = module(x)
+        second = kernels.patch(module)
+        assert not second.patched and not any(s.name.startswith("experts") for s in second.sites)
+        second.undo()
+        assert torch.equal(module(x), out)
+    first_report.undo()
+    assert not any("forward" in vars(m) for m in module.modules())
 
 
 def test_a_copy_runs_the_kernels():
@@ -129,3 +144,73 @@ def test_compiles_as_one_graph_and_keeps_its_weights(name, monkeypatch):
     for p, q in zip(module.parameters(), exact.parameters(), strict=True):
         if p.grad is not None and float(q.grad.abs().max()) > 1e-6:
             near(p.grad, q.grad, 6e-2)
+
+
+class Stacked(StackedExperts):
+    """As its mixture calls it, whatever that does besides. The number of all experts stands for none."""
+
+    more = 0.0
+
+    def forward(self, x, ids, weights):
+        def expert(number):
+            def run(rows):
+                gate, up = F.linear(rows, self.gate_up_proj[number]).chunk(2, -1)
+                return F.linear(self.act_fn(gate) * up, self.down_proj[number]) + self.more * rows
+
+            return run
+
+        return by_expert([expert(number) for number in range(len(self.down_proj))], x, weights, ids)
+
+
+class OtherMoE(nn.Module):
+    def __init__(self, more=0.0):
+        super().__init__()
+        self.experts = Stacked(64, 48, 6)
+        self.experts.more = more
+
+    def forward(self, x):
+        ids = torch.arange(2 * len(x)).view(-1, 2) % 7  # 6 is none of them
+        return self.experts(x, ids, torch.linspace(0.1, 1.0, 2 * len(x)).view(-1, 2).to(x.dtype)) * 0.5
+
+
+def other(more=0.0):
+    generator = torch.Generator().manual_seed(0)
+    module = OtherMoE(more)
+    for p in module.parameters():
+        p.data = torch.randn(p.shape, generator=generator) * p.shape[-1] ** -0.5
+    return module.bfloat16(), torch.randn(9, 64, generator=generator).bfloat16()
+
+
+def test_stacked_experts_of_any_mixture():
+    module, x = other()
+    exact = copy.deepcopy(module)
+    report = kernels.patch(module)
+    sites = {site.name: site for site in report.sites}
+    assert sites["experts"].kernel == "flydsl::moe" and "no mixture of experts that is known" in sites[""].reason
+    for m in (module, exact):
+        m(x).float().square().mean().backward()
+    for p, q in zip(module.parameters(), exact.parameters(), strict=True):
+        near(p.grad, q.grad, 6e-2)
+    with torch.no_grad():
+        near(module(x), exact(x))
+    torch._dynamo.reset()
+    with torch.no_grad():
+        near(torch.compile(module, fullgraph=True, backend="aot_eager")(x), exact(x))
+    assert sites["experts"].calls >= 2 and not sites["experts"].fallbacks
+
+
+def test_experts_that_compute_something_else_are_left_alone():
+    module, x = other(more=0.3)
+    expected = module(x)
+    assert [s.reason for s in kernels.patch(module).sites if s.name == "experts"] == [
+        "its forward is not that of experts by its attributes, of (rows, experts, weights)"]
+    assert torch.equal(module(x), expected)
+    module.experts.gate_up_proj = nn.Parameter(torch.cat([module.experts.gate_up_proj] * 2))  # some experts are nothing
+    assert "are no gated layers" in kernels.patch(module).sites[1].reason
+    module, x = other()
+    report = kernels.patch(module, only="Stacked")
+    with pytest.warns(UserWarning, match="both must be float16 or both bfloat16"):
+        module.float()(x.float())
+    with pytest.warns(UserWarning, match="other arguments than"):
+        module.bfloat16().experts(x, ids=torch.zeros(9, 2).long(), weights=torch.ones(9, 2).bfloat16())
+    assert sum(report.patched[0].fallbacks.values()) == 2

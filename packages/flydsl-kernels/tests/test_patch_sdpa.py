@@ -67,6 +67,14 @@ def test_calls_run_the_kernel(call):
     assert site.calls == 1
 
 
+def test_one_head_of_keys_is_broadcast():
+    q, k, v = operands(kv_heads=1)
+    model = Attention(kv_heads=4)  # no enable_gqa
+    exact = model(*(x.double() for x in (q, k, v)))
+    kernels.patch(model, strict=True)
+    assert (model(q, k, v).double() - exact).abs().max() < 2e-3
+
+
 def test_what_does_not_fit_runs_torch_with_its_reason():
     model = Attention()
     report = kernels.patch(model)

@@ -202,6 +202,14 @@ def test_linear_without_rows_has_a_gradient():
 
 
 @needs(*DENSE_GEMM)
+@pytest.mark.parametrize("grad", [False, True])
+def test_linear_of_nothing(grad):
+    for n, k in ((0, 64), (16, 0), (0, 0)):
+        x, w, b = (random(*shape, dtype="bf16") for shape in ((2, 3, k), (n, k), (n,)))
+        assert torch.equal(ops.linear(x, w.requires_grad_(grad), b), b.expand(2, 3, n))
+
+
+@needs(*DENSE_GEMM)
 def test_products_follow_autocast():
     x, w = leaf(5, 64), leaf(16, 64, seed=1)
     with torch.autocast("cpu", dtype=torch.bfloat16):

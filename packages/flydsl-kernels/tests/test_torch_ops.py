@@ -46,6 +46,25 @@ def test_forward_differentiation_is_refused():
         assert ops.softmax(x).shape == x.shape  # which has none
 
 
+def test_functional_transforms():
+    x = random(3, 2, 8)
+    for transform in (torch.func.grad, lambda f: torch.func.vmap(torch.func.grad(f)), torch.func.jacrev):
+        with pytest.raises(NotImplementedError, match="softmax: torch.func.grad, vjp and jacrev do not take"):
+            transform(lambda x: ops.softmax(x).square().sum())(x)
+    y = x.clone().requires_grad_()
+    out = torch.func.vmap(ops.softmax)(y)  # one after another
+    assert torch.equal(out, ops.softmax(x)) and torch.autograd.grad(out[0, 0, 0], y)[0].any()
+
+
+def test_gradients_that_there_are_not_are_named():
+    x = random(2, 8).requires_grad_()
+    (first,) = torch.autograd.grad(ops.softmax(x)[0, 0], x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="softmax_bwd has no gradient: second derivatives are not supported"):
+        first.sum().backward()
+    with pytest.raises(NotImplementedError, match="quantize_per_token has no gradient$"):
+        ops.quantize_per_token(x)[1].sum().backward()
+
+
 @pytest.mark.skipif(not current_arch().startswith(CDNA), reason="preshuffle GEMM")
 def test_layout_tag_is_checked():
     a, b, scale_a, scale_b, *_ = operands()

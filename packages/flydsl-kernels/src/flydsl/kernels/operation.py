@@ -308,10 +308,11 @@ class Op:
         """The torch operator for torch tensors, :meth:`run` for NumPy arrays.
 
         Raises:
-            NotImplementedError: an operand carries a tangent of forward differentiation.
+            NotImplementedError: an operand carries a tangent of forward differentiation, or is differentiated within
+                ``torch.func``.
         """
         if is_torch(given[0] if given else next(iter(named.values()))):
-            _require_no_tangents(self.name, given, named)
+            _require_no_transform(self.name, given, named)
             return getattr(operators(), self.name)(*given, **named)
         return self.run(*given, **named)
 
@@ -342,15 +343,22 @@ class Form:
     public: bool = True
 
 
-def _require_no_tangents(name: str, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """torch drops the tangents of operands of custom operators in silence, as if they were zero."""
-    forward = sys.modules["torch.autograd.forward_ad"]
-    if forward._current_level < 0:  # nothing is differentiated forwards
+def _require_no_transform(name: str, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """torch drops the tangents of operands of custom operators in silence, as if they were zero, and does not know how
+    to differentiate them within ``torch.func``."""
+    forward, torch = sys.modules["torch.autograd.forward_ad"], sys.modules["torch"]
+    forwards, functional = forward._current_level >= 0, torch._C._are_functorch_transforms_active()
+    if not forwards and not functional:
         return
     for value in (*given, *named.values()):
         for x in value if isinstance(value, list | tuple) else (value,):
-            if is_torch(x) and hasattr(x, "shape") and forward.unpack_dual(x).tangent is not None:
+            if not is_torch(x) or not hasattr(x, "shape"):
+                continue
+            if forwards and forward.unpack_dual(x).tangent is not None:
                 raise NotImplementedError(f"{name}: forward differentiation (jvp) is not supported, only backward")
+            if functional and x.requires_grad and torch.is_grad_enabled():
+                raise NotImplementedError(f"{name}: torch.func.grad, vjp and jacrev do not take custom operators: use "
+                                          "torch.autograd.grad")
 
 
 def _named(function: Any, name: str, doc: str, signature: inspect.Signature) -> Any:

@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
-from ..host.arrays import flat_of, flattened, is_torch
+from ..host.arrays import autocast, flat_of, flattened, is_torch
 from ..host.dtypes import dtype_name
 from ..op import Form, Gradient, Op, Plan, Result, like, scratch_of
 from ..parts.index import cdiv
@@ -329,7 +329,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
     Args:
         q: [B, Sq, H, D], or packed [total, H, D] with `cu_seqlens_q`. f16 or bf16, or fp8 (the result then is bf16);
             any strides, of which a last one of 1 is not copied. D up to 256, multiples of 32 as they are, others
-            padded in a copy.
+            padded in a copy. What is not fp8 follows torch's autocast.
         k, v: [B, Skv, Hkv, D] and [B, Skv, Hkv, Dv], or packed with `cu_seqlens_k`, or pages [pages, page, Hkv, D]
             with `block_table` and `seqlens_k`. H is a multiple of Hkv: query head h uses head ``h // (H // Hkv)``.
         causal: hide later keys. scale: of the products, ``1 / sqrt(D)`` if None.
@@ -367,6 +367,10 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
         raise ValueError(f"attention: q, k and v have 3 or 4 dimensions, got {[tuple(x.shape) for x in (q, k, v)]}")
     if q.shape[-1] != k.shape[-1]:
         raise ValueError(f"attention: q and k must have one last dimension, got {q.shape[-1]} and {k.shape[-1]}")
+    if not q.shape[-1]:
+        raise ValueError(f"attention: heads of q and k have one column or more, got shape {tuple(q.shape)}")
+    if is_torch(q) and q.dtype.itemsize > 1:
+        q, k, v = autocast(q, k, v)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     d, dv = _columns(q.shape[-1]), _columns(v.shape[-1])
     if block_table is not None and (d != k.shape[-1] or dv != v.shape[-1]):

@@ -28,7 +28,7 @@ from ..parts.memory import WORDS, Buffer
 from ..parts.packed import pack_fp4, unpack
 from ..parts.reduce import imax, magnitude, wave_reduce
 from .dispatch_config import SCALED, TransportConfig
-from .peers import Peers
+from .peers import SHORT, Peers
 from .system import DEVICE, SYSTEM
 
 __all__ = ["build_combine", "build_combine_slots", "build_dispatch", "build_pack"]
@@ -272,14 +272,18 @@ def _got(row: Buffer, chunk: Any, config: TransportConfig) -> Any:
 
 
 @flyc.kernel
-def return_kernel(tensors, bases, rank: fx.Int32, signature: fx.Int32, limit: fx.Int32, config: fx.Constexpr):
-    """Send every received row, and its weights, to where its token came from."""
+def return_kernel(tensors, bases, rank: fx.Int32, rows: fx.Int32, signature: fx.Int32, limit: fx.Int32,
+                  config: fx.Constexpr):
+    """Send every received row, and its weights, to where its token came from. There are `rows` of both; fewer than were
+    received fail the call on all ranks."""
     peers = Peers(bases, rank, config.ranks, signature, limit)
     memory, lane = Memory(peers, config), lane_of(config.target.wave, scalar=True)
     total = _uniform(Buffer(tensors["total"], fx.Int32, None, 1).load(0, 1)[0])
     words, chunks = _out_words(config), config.hidden // ELEMENTS
     peers.meet()  # the origins are done with what was combined before
-    for row in range(fx.block_idx.x * config.waves + lane.wave, total, fx.grid_dim.x * config.waves):
+    if (rows < total) & (fx.thread_idx.x == 0):
+        peers.failed(SHORT, rank)
+    for row in range(fx.block_idx.x * config.waves + lane.wave, fx.min(total, rows), fx.grid_dim.x * config.waves):
         origin = _uniform(memory.words(rank, "origin", row, 1).load(0, 1)[0])
         origin = fx.max(fx.min(origin, config.ranks * config.tokens - 1), 0)  # of a rank that has failed: anything
         dest, at = div(origin, config.tokens), rank * config.tokens + origin % config.tokens
@@ -338,20 +342,21 @@ def sum_kernel(tensors, bases, rank: fx.Int32, count: fx.Int32, signature: fx.In
 
 @functools.cache
 def build_combine(config: TransportConfig) -> Any:
-    """``launch(input, weights, slot_map, total, map, out, out_weights, bases, rank, count, signature, limit,
+    """``launch(input, weights, slot_map, total, map, out, out_weights, bases, rank, rows, count, signature, limit,
     stream=None)``.
 
-    input: rows as they were received, or with `packed` by expert; weights f32 (received, slots), slot_map of
-    :func:`build_pack`; map of the dispatch; out (count, hidden) and out_weights f32 (count, slots) are written.
+    input: rows as they were received, or with `packed` by expert; weights f32 (rows, slots); `rows` of both, at least
+    the received ones; slot_map of :func:`build_pack`; map of the dispatch; out (count, hidden) and out_weights f32
+    (count, slots) are written.
     """
 
     @flyc.jit
-    def combine(input, weights, slot_map, total, map, out, out_weights, bases, rank: fx.Int32, count: fx.Int32,
-                signature: fx.Int32, limit: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+    def combine(input, weights, slot_map, total, map, out, out_weights, bases, rank: fx.Int32, rows: fx.Int32,
+                count: fx.Int32, signature: fx.Int32, limit: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         config.target.require_traced()
         tensors = dict(input=input, weights=weights, slot_map=slot_map, total=total, map=map, out=out,
                        out_weights=out_weights)
-        return_kernel(tensors, bases, rank, signature, limit, config).launch(
+        return_kernel(tensors, bases, rank, rows, signature, limit, config).launch(
             grid=config.blocks, block=config.threads, stream=stream)
         sum_kernel(tensors, bases, rank, count, signature, limit, config).launch(
             grid=config.blocks, block=config.threads, stream=stream)

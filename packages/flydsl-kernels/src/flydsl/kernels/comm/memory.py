@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import flydsl.runtime as rt
 
-from .peers import ABSENT, DEAD, DIED, FAILED, HEADER, HOST, MISMATCH, MOST_RANKS, STATUS
+from .peers import ABSENT, DEAD, DIED, FAILED, HEADER, HOST, MISMATCH, MOST_RANKS, SHORT, STATUS
 
 __all__ = ["CollectiveError", "ProcessGroup", "Rendezvous", "SharedMemory", "Threads", "is_meeting",
            "meeting_of", "tensor_at"]
@@ -32,6 +32,7 @@ _PROBLEMS = {
     MISMATCH: "rank {rank} called something else, or with another shape or dtype",
     FAILED: "rank {rank} gave up",
     DIED: "the process of rank {rank} has ended",
+    SHORT: "rank {rank} combines fewer rows, or weights, than it has received",
 }
 
 

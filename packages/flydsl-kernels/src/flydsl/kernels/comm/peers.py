@@ -22,7 +22,7 @@ from ..parts.memory import Buffer, pointer
 from .system import SYSTEM, fence, load, store
 
 __all__ = ["ABSENT", "BLOCKS", "DEAD", "DIED", "FAILED", "HEADER", "HOST", "MISMATCH", "MOST_RANKS", "PLACES",
-           "QUITS", "STATUS", "Peers"]
+           "QUITS", "SHORT", "STATUS", "Peers"]
 
 MOST_RANKS = 8
 PLACES = 512  # workgroups that may use barriers
@@ -32,7 +32,8 @@ DEAD, HOST = 1, 4  # i32 behind the status: ranks whose process has ended (bits)
 HOST_ADDRESS = 8  # bytes behind the status: where the host reads it
 QUITS = STATUS + 64  # i32 of each rank: whether it has given up, for those who wait for something else than a barrier
 HEADER = -(-(QUITS + 4 * MOST_RANKS) // 4096) * 4096
-ABSENT, MISMATCH, FAILED, DIED = 1, 2, 3, 4  # status: a rank did not come, came with another call, gave up, has ended
+# Status: a rank did not come, came with another call, gave up, has ended, or gives fewer rows than it has received.
+ABSENT, MISMATCH, FAILED, DIED, SHORT = 1, 2, 3, 4, 5
 GAVE_UP = 0x7FFFFFFF  # an epoch that no barrier reaches
 TICKS = 100_000_000  # of the steady clock in a second
 

@@ -287,8 +287,8 @@ class FlyDSLDispatchCombineIntraNodeOp:
         """Bring results back and add them up.
 
         Args:
-            input: (rows, hidden; packed fp4: hidden / 2) in the order of the received rows, which must all be there,
-                each the weighted sum of the local experts; with `zero_copy` the registered buffer itself. None with
+            input: (rows, hidden; packed fp4: hidden / 2) in the order of the received rows, at least as many, each the
+                weighted sum of the local experts; with `zero_copy` the registered buffer itself. None with
                 `packed_recv_x`.
             weights: f32 (rows, k) of the received rows, which are summed as well, or None for those received.
             indices: not used; the dispatch has kept where rows went.
@@ -297,6 +297,10 @@ class FlyDSLDispatchCombineIntraNodeOp:
 
         Returns:
             ``(tokens, weights)``: (tokens, hidden) and f32 (tokens, k), sums over the ranks that had experts.
+
+        Raises:
+            CollectiveError: a rank did not come, called something else, or has fewer rows or weights than it received.
+            ValueError, TypeError: shapes or dtypes.
         """
         import torch
 
@@ -322,12 +326,15 @@ class FlyDSLDispatchCombineIntraNodeOp:
             weights = self._view("weights", (cfg.received, slots), torch.float32)
         require(where, weights.dtype == torch.float32 and len(weights.shape) == 2 and weights.shape[1] == slots,
                 f"weights must be float32 (rows, {slots}), got {weights.dtype} {tuple(weights.shape)}")
+        # The launch compares them with what was received, which only the device knows.
+        rows = weights.shape[0] if cfg.enable_std_moe or cfg.zero_copy else min(
+            data.numel() // columns, weights.shape[0])
         out = data.new_empty((count, columns))
         out_weights = self._total.new_empty((count, slots), dtype=torch.float32)
         kernels = self._geometry(self._combine, "combine", count)
-        launch(build_combine(kernels), self._total, data.view(torch.uint8), weights.contiguous(), self._slot_map,
-               self._total, self._map, _nonempty(out).view(torch.uint8), _nonempty(out_weights), self.memory.bases,
-               cfg.rank, count, signature(f"combine {kernels.blocks}"), self.memory.limit)
+        launch(build_combine(kernels), self._total, _nonempty(data).view(torch.uint8), _nonempty(weights).contiguous(),
+               self._slot_map, self._total, self._map, _nonempty(out).view(torch.uint8), _nonempty(out_weights),
+               self.memory.bases, cfg.rank, rows, count, signature(f"combine {kernels.blocks}"), self.memory.limit)
         self.memory.check(where)
         return out, out_weights
 

@@ -66,7 +66,8 @@ def _check(where: str, x_shape: Any, w_shape: Any, bias: Any, stride: Any, paddi
     require(where, bias is None or tuple(bias.shape) == (w_shape[0],),
             f"bias must have the shape ({w_shape[0]},), got {None if bias is None else tuple(bias.shape)}")
     out = out_sizes(x_shape[2:], w_shape[2:], stride, padding, dilation)
-    require(where, min(w_shape) > 0 and min(out) > 0,
+    require(where, min(w_shape) > 0, f"a weight of one or more channels and taps is needed, got {tuple(w_shape)}")
+    require(where, min(out) > 0,
             f"the filter {tuple(w_shape[2:])} with dilation {list(dilation)} does not fit the padded input "
             f"{[n + 2 * p for n, p in zip(x_shape[2:], padding, strict=True)]}")
     return out

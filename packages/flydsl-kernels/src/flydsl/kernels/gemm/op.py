@@ -123,7 +123,11 @@ def _plan_linear(target: Target, x: Any, weight: Any, bias: Any) -> Plan | None:
                          f"{tuple(weight.shape)}")
     dtype = dtype_name(x, "linear", ("f16", "bf16"))
     n, k = weight.shape
-    rows = x.reshape(-1, k)
+    rows = x.reshape(math.prod(x.shape[:-1]), k)
+    if not n:
+        return None
+    if not k:
+        return Plan(None, lambda out: (), finish=lambda out: copy_into(out, 0 if bias is None else bias))
     if is_torch(x):
         from ..host.weights import preshuffled
         from .scaled import plan_preshuffle
@@ -155,7 +159,8 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
 
 
 def _linear_of_gemm(x: Any, weight: Any, bias: Any = None) -> Any:
-    return GEMM(x.reshape(-1, x.shape[-1]), weight, bias, "nt").view(*x.shape[:-1], weight.shape[0])
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    return GEMM(rows, weight, bias, "nt").view(*x.shape[:-1], weight.shape[0])
 
 
 MODEL_ROWS = (1, 32, 128, 512, 2048, 8192)  # of which kernels for a model's layers are prebuilt
@@ -220,7 +225,9 @@ def _blockscale_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, out_dty
 def _scaled_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: Any = None) -> Any:
     """``(a b^T) * scale_a[row] * scale_b[column]`` of fp8 torch tensors (..., K) and (N, K) with a plain weight.
 
-    out_dtype is bfloat16; float16 too on gfx942 and gfx950.
+    Any sizes are taken; what is no multiple of the kernel's tile (N of 64 and K of 64 on gfx942 and gfx950, of 128 and
+    32 on gfx120x, of 32 and 128 on gfx1250) is filled up with zeros: a copy of the weight is kept, the activations are
+    copied. out_dtype is bfloat16; float16 too on gfx942 and gfx950.
     """
     return op(a, b, scale_a, scale_b, torch_dtype(out_dtype or "bf16"))
 

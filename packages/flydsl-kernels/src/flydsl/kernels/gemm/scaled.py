@@ -6,6 +6,7 @@ A plain weight is put in the order of its kernel once for each content of the te
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.arrays import array_dtype
+from ..host.arrays import array_dtype, flattened, padded
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..host.layouts import (
@@ -49,6 +50,8 @@ from .wmma_kernel import launch_wmma
 
 __all__ = ["default_tiles", "plan_blockscale", "plan_mx", "plan_preshuffle", "plan_scaled", "product", "tiled_wmma"]
 
+#: What N and K of `scaled_gemm` are filled up to multiples of, by architecture: those of the smallest tile.
+SCALED_SIZES = {"gfx942": (64, 64), "gfx950": (64, 64), "gfx120": (128, 32), "gfx1250": (32, 128)}
 OUT = {torch.bfloat16: "bf16", torch.float16: "f16"}
 
 #: What launches a configuration, by its class.
@@ -74,10 +77,10 @@ def product(config: GemmConfig) -> Any:
 def _plan(config: GemmConfig, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor | None,
           scale_b: torch.Tensor | None, bias: torch.Tensor | None = None) -> Plan:
     """The product of rows with a weight in the order of its kernel."""
-    given = [None if x is None else _bytes(x).contiguous().view(-1) for x in (a, b, scale_a, scale_b, bias)]
+    given = [None if x is None else flattened(_bytes(x)) for x in (a, b, scale_a, scale_b, bias)]
 
     def operands(out: torch.Tensor) -> tuple[Any, ...]:
-        out = out.view(-1)
+        out = flattened(out)
         return (out, *(out if x is None else x for x in given), a.shape[0])
 
     return Plan(lambda: product(config), operands)
@@ -101,7 +104,7 @@ def _rows(where: str, a: torch.Tensor, k: int) -> torch.Tensor:
     """The activations as a matrix."""
     require(where, a.dim() >= 1 and a.shape[-1] == k,
             f"the last dimension of the activations must be {k}, got shape {tuple(a.shape)}")
-    return a.reshape(-1, k).contiguous()
+    return a.reshape(math.prod(a.shape[:-1]), k).contiguous()
 
 
 def _require_matrix(where: str, b: torch.Tensor) -> None:
@@ -198,7 +201,8 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
     """fp8 with f32 scales per row and a plain weight.
 
     gfx942 and gfx950 run the preshuffle GEMM, gfx950 the form with both operands in LDS where N is not a multiple of
-    64, gfx120x the form without LDS, gfx1250 the general kernel.
+    64, gfx120x the form without LDS, gfx1250 the general kernel. What is no multiple of their tiles is filled up with
+    zeros.
     """
     where = "scaled_gemm"
     target.require_fp8(where)
@@ -209,8 +213,13 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
     rows = _rows(where, a, k)
     m = rows.shape[0]
     scale_a, scale_b = _scale(where, "scale_a", scale_a, m), _scale(where, "scale_b", scale_b, n)
+    if not n or not k:  # a sum over nothing is zero
+        return None
     if takes_preshuffled(target, n, k, 1):
         return plan_preshuffle(target, rows, preshuffled(b), scale_a, scale_b, None, "none", out_dtype)
+    columns, step = SCALED_SIZES[target.arch]
+    if (n % columns or k % step) and not (takes_row_scales(target, k) and out_dtype == torch.bfloat16):
+        return _filled_up(target, rows, b, scale_a, scale_b, out_dtype, -n % columns, -k % step)
     if out_dtype != torch.bfloat16:
         raise TypeError(f"{where}: out_dtype must be torch.bfloat16 here, got {out_dtype}")
     if not m or not n:
@@ -225,11 +234,23 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
         config = rdna_fp8_config(where, target, n=n, k=k, tile_n=(wide if m >= wide.n and n % wide.n == 0 else usual).n)
         b = in_order(b, "rdna_fp8", lambda w: preshuffle_b_fp8(w.t()))
     else:
-        require(where, takes_row_scales(target, k), f"on {target.name}, N must be a multiple of 64 and K of 64, got "
-                f"{n} and {k}")
         config = row_scale_config(where, target, n, k, row_scale_block(target, m, n))
         b = b.contiguous()
     return _plan(config, rows, b, scale_a, scale_b)
+
+
+def _filled_up(target: Target, rows: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
+               out_dtype: torch.dtype, more_n: int, more_k: int) -> Plan | None:
+    """The plan of copies with so many columns and k of zeros more, of which the columns are dropped; that of the weight
+    is kept."""
+    n = b.shape[0]
+    weight = in_order(b, f"filled up {more_n} {more_k}", lambda w: padded(padded(w, more_n, 0), more_k, 1))
+    plan = plan_scaled(target, padded(rows, more_k, 1), weight, scale_a,
+                       torch.nn.functional.pad(scale_b.reshape(-1), (0, more_n)), out_dtype)
+    if plan is None or not more_n:
+        return plan
+    wide = rows.new_empty(rows.shape[0], n + more_n, dtype=out_dtype)
+    return Plan(plan.launcher, lambda out: plan.operands(wide), finish=lambda out: out.view(-1, n).copy_(wide[:, :n]))
 
 
 def tiled_wmma(where: str, target: Target, n: int, k: int, tile: Tile, dtypes: tuple[str, ...],

@@ -9,9 +9,11 @@ tensors first and replaced only if it is the one that the kernel computes.
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import sys
 import types
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +22,7 @@ from torch import nn
 
 from .. import ops as _ops
 from ..attention.config import ARCHS as ATTENTION_ARCHS
+from ..attention.config import LARGEST
 from ..target import target
 
 __all__ = ["is_language_attention", "kernels_of", "language_forward", "refuse_language_attention",
@@ -104,11 +107,9 @@ def _rotary(takes: frozenset[str], original: Callable[..., Any]) -> Callable[...
 # ------------------------------------------------------------------------------------------- attention
 
 
-def _added(mask: torch.Tensor | None, q: torch.Tensor, keys: int) -> torch.Tensor | None:
-    """What is added to the scores; True in a mask of booleans is kept."""
-    if mask is None:
-        return None
-    mask = mask[..., :keys]
+def _added(mask: torch.Tensor, q: torch.Tensor, keys: int) -> torch.Tensor:
+    """What is added to the scores [B, H, S, keys]; True in a mask of booleans is kept."""
+    mask = mask[..., :keys].expand(-1, -1, q.shape[2], -1)
     if mask.dtype != torch.bool:
         return mask.to(q.dtype)
     return torch.zeros_like(mask, dtype=q.dtype).masked_fill_(~mask, -math.inf)
@@ -120,34 +121,81 @@ def _product_dtype(x: torch.Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 
 
-def _attend(module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+def _attend(module: nn.Module, eager: bool, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
             attention_mask: torch.Tensor | None, scaling: float | None = None, dropout: float = 0.0,
             softcap: float | None = None, sliding_window: int | None = None, s_aux: torch.Tensor | None = None,
-            is_causal: bool | None = None, **_: Any) -> tuple[torch.Tensor, None]:
-    """An attention function as Hugging Face's: [B, H, S, D] each; returns ([B, S, H, D], None)."""
+            is_causal: bool | None = None, position_bias: torch.Tensor | None = None,
+            **_: Any) -> tuple[torch.Tensor, None]:
+    """An attention function as Hugging Face's: [B, H, S, D] each; returns ([B, S, H, D], None).
+
+    An `eager` function hides what its mask hides, and nothing else.
+    """
+    masked = eager or attention_mask is not None
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    causal = causal and attention_mask is None and query.shape[2] > 1
+    causal = causal and not masked and query.shape[2] > 1
     if causal and key.shape[2] > query.shape[2]:
         # The first tokens of a static cache: the others of its places are for later ones. Queries are the first rows of
         # a causal mask here, as in torch's function, and the last ones in ours.
         key, value = (x[:, :, : query.shape[2]] for x in (key, value))
-    window = (sliding_window - 1, -1) if sliding_window and attention_mask is None else (-1, -1)
-    dtype = _product_dtype(query)
+    window = (sliding_window - 1, -1) if sliding_window and not masked else (-1, -1)
+    dtype, keys = _product_dtype(query), key.shape[2]
+    added = [_added(x, query, keys) for x in (attention_mask, position_bias) if x is not None]
+    bias = functools.reduce(torch.add, added) if added else None
     q, k, v = (x.transpose(1, 2).to(dtype) for x in (query, key, value))
-    out = ops.attention(q, k, v, causal=causal, scale=scaling, softcap=softcap or 0.0, window=window,
-                        bias=_added(attention_mask, q, key.shape[2]),
+    out = ops.attention(q, k, v, causal=causal, scale=scaling, softcap=softcap or 0.0, window=window, bias=bias,
                         sink=None if s_aux is None else s_aux.float())
     return out, None
+
+
+_KNOWN = frozenset(inspect.signature(_attend).parameters)
+_PACKED = ("cu_seq_lens_q", "cu_seq_lens_k")  # which functions for packed sequences read without naming them
+
+
+def _refuse_attending(own: Callable[..., Any], query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+                      attention_mask: Any, dropout: float = 0.0, position_bias: Any = None, **more: Any) -> str:
+    """Why a call of a model's own attention function cannot use the kernel, or ""."""
+    dtype, columns = _product_dtype(query), max(query.shape[-1], value.shape[-1])
+    if dtype not in (torch.float16, torch.bfloat16):
+        return f"queries of {dtype}: float16 or bfloat16 is needed"
+    if columns > LARGEST:
+        return f"heads of {columns} columns, at most {LARGEST} are supported"
+    if dropout:
+        return f"dropout of {dropout}"
+    for name, given in (("attention_mask", attention_mask), ("position_bias", position_bias)):
+        if given is None:
+            continue
+        if not isinstance(given, torch.Tensor) or given.dim() != 4:
+            return f"{name} is no tensor [B, H, queries, keys]"
+        if given.requires_grad and torch.is_grad_enabled():
+            return f"{name} needs a gradient"
+    code = getattr(own, "__code__", None)
+    named = more if code is None else code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    for name, given in more.items():
+        if given is not None and (name in _PACKED or name in named and name not in _KNOWN):
+            return f"its attention function takes {name}"
+    return ""
+
+
+def _attending(own: Callable[..., Any], eager: bool, module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    """The kernel in the place of an attention function of a model, or that function for what the kernel cannot do."""
+    why = _refuse_attending(own, *args, **kwargs)
+    if not why:
+        return _attend(module, eager, *args, **kwargs)
+    getattr(module.forward, "refused", warnings.warn)(why)  # of what took the place of the module's own
+    return own(module, *args, **kwargs)
 
 
 class _Interfaces:
     """Takes the place of the table of attention functions."""
 
-    def get_interface(self, *_: Any) -> Callable[..., Any]:
-        return _attend
+    def __init__(self, table: Any) -> None:
+        self._table = table
 
-    def __getitem__(self, _: str) -> Callable[..., Any]:
-        return _attend
+    def get_interface(self, name: str | None, default: Callable[..., Any]) -> Callable[..., Any]:
+        return functools.partial(_attending, self._table.get_interface(name, default), name in (None, "eager"))
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        return functools.partial(_attending, self._table[name], False)
 
 
 # ------------------------------------------------------------------------------------------- the module
@@ -175,7 +223,7 @@ def _replacements(module: nn.Module) -> dict[str, Any]:
         if takes:
             found[name] = _rotary(takes, forward.__globals__[name])
     if ATTENTION in names and target().name.startswith(ATTENTION_ARCHS):
-        found[ATTENTION] = _Interfaces()  # type: ignore[assignment]
+        found[ATTENTION] = _Interfaces(forward.__globals__[ATTENTION])  # type: ignore[assignment]
     return found
 
 

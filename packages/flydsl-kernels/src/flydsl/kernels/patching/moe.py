@@ -16,29 +16,23 @@ from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from .. import ops as _ops
 from ..moe.op import ROUTE
-from .op import MOE_MODULES, stacked
+from .experts import HALVES, Experts, differs, in_double, moe, read_experts, refuse_parameters
 
 __all__ = ["MixtureForward", "is_mixture", "kernels_of", "refuse_mixture", "refuse_mixture_call"]
 
 ops: Any = _ops  # its forms are made from declarations
-_LAYERS = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))  # of an expert: gate, up, down
-_HALVES = (torch.float16, torch.bfloat16)
-_TOLERANCE = 4  # roundings of the dtype that the tried forward may be off, of the largest value
 
 
 @dataclass(frozen=True)
 class _Mixture:
-    """What a module computes; names as of `ops.route` and `ops.moe`."""
+    """What a module computes; names as of `ops.route`."""
 
     topk: int
     scoring: str
     groups: tuple[int, int]
     renormalize: bool
     scale: float
-    activation: str
-    limit: float | None
-    interleaved: bool
-    transposed: bool  # parameters are (experts, inputs, outputs)
+    experts: Experts
 
 
 def _router(m: Any) -> Any:
@@ -56,45 +50,22 @@ def _first(name: str, *owners: Any, default: Any = None) -> Any:
     return next((getattr(o, name) for o in owners if getattr(o, name, None) is not None), default)
 
 
-def _layers(m: Any) -> tuple[str, ...] | None:
-    """Names of the layers of its expert modules; None where parameters are stacked."""
-    if not isinstance(m.experts, nn.ModuleList):
-        return None
-    return next((names for names in _LAYERS if all(hasattr(e, n) for e in m.experts for n in names)), ())
-
-
-def _activation(function: Any) -> str:
-    name = (function if isinstance(function, str) else
-            getattr(function, "__name__", "") if not isinstance(function, nn.Module) else type(function).__name__)
-    return {"silu": "silu", "siluactivation": "silu", "swish": "silu", "gelutanh": "gelu",
-            "pytorchgelutanh": "gelu", "gelu_pytorch_tanh": "gelu"}.get(name.lower(), "")
-
-
 def _read(m: Any) -> _Mixture | str:
     """What a module computes, by its attributes, or why it is none that is known."""
-    router, experts, layers = _router(m), m.experts, _layers(m)
-    if layers == ():
-        return "its experts have no layers gate_proj, up_proj, down_proj or w1, w3, w2"
-    if layers is None and not all(isinstance(getattr(experts, n, None), torch.Tensor)
-                                  for n in ("gate_up_proj", "down_proj")):
-        return "its experts are neither modules nor stacked as gate_up_proj and down_proj"
+    router = _router(m)
+    experts = read_experts(m.experts)
+    if isinstance(experts, str):
+        return experts
     topk = _first("top_k", m, router, default=_first("num_experts_per_tok", m, router))
     if not isinstance(topk, int):
         return "it does not say how many experts a token has (top_k)"
-    owner = experts[0] if layers else experts
-    clipped = layers is None and getattr(experts, "alpha", None) == 1.702
-    activation = "swiglu" if clipped else _activation(_first("act_fn", owner, default=""))
-    if not activation:
-        return f"the activation {getattr(owner, 'act_fn', None)} of its experts is not known"
     corrected = getattr(router, "e_score_correction_bias", None) is not None
-    size = router.weight.shape[1]
     return _Mixture(
         topk, "sigmoid" if corrected else "softmax",
         (_first("n_group", router, m, default=_first("num_group", router, m, default=1)),
          _first("topk_group", router, m, default=1)),
         _first("norm_topk_prob", m, router, default=True), float(_first("routed_scaling_factor", router, m, default=1)),
-        activation, float(experts.limit) if clipped else None, clipped,
-        layers is None and (experts.down_proj.shape[2] == size != experts.down_proj.shape[1] or clipped))
+        experts)
 
 
 def _torch_product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, wide: bool) -> torch.Tensor:
@@ -104,7 +75,7 @@ def _torch_product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | N
 
 def _has_product(weight: torch.Tensor) -> bool:
     """Whether the router's product is a kernel's."""
-    return weight.dtype in _HALVES and not any(size % 8 for size in weight.shape)
+    return weight.dtype in HALVES and not any(size % 8 for size in weight.shape)
 
 
 def _product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, wide: bool) -> torch.Tensor:
@@ -120,41 +91,15 @@ def kernels_of(m: nn.Module) -> str:
         "flydsl::route, flydsl::moe")
 
 
-def _weights(m: Any, found: _Mixture) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """w1 and w2 of `moe_modules`: gate and up, and down, of each expert; or the stacked parameters."""
-    names = _layers(m)
-    if names is None:
-        return [m.experts.gate_up_proj], [m.experts.down_proj]
-    gate, up, down = names
-    return [getattr(e, n).weight for e in m.experts for n in (gate, up)], [getattr(e, down).weight for e in m.experts]
-
-
-def _moe(x: torch.Tensor, w1: list[torch.Tensor], w2: list[torch.Tensor], weights: torch.Tensor, ids: torch.Tensor,
-         found: _Mixture, biases: list[Any]) -> torch.Tensor:
-    """The product of the experts; weights in the kernel's order are kept where no gradients are wanted."""
-    given = (found.activation, found.limit)
-    if torch.is_grad_enabled() and any(p.requires_grad for p in (x, *w1, *w2, weights, *biases) if p is not None):
-        return ops.moe(x, *stacked(w1, w2, found.transposed), weights, ids, *given, b1=biases[0], b2=biases[1],
-                       interleaved=found.interleaved)
-    return MOE_MODULES(x, w1, w2, weights, ids, *given, *biases, found.interleaved, found.transposed)
-
-
-def _moe_in_double(x: torch.Tensor, w1: list[torch.Tensor], w2: list[torch.Tensor], weights: torch.Tensor,
-                   ids: torch.Tensor, found: _Mixture, biases: list[Any]) -> torch.Tensor:
-    """The definition."""
-    return MOE_MODULES.reference(x, w1, w2, weights, ids, found.activation, found.limit, *biases, found.interleaved,
-                                 found.transposed)[0]
-
-
-def _compute(m: Any, x: torch.Tensor, found: _Mixture, product: Any, route: Any, moe: Any) -> tuple[torch.Tensor, ...]:
+def _compute(m: Any, x: torch.Tensor, found: _Mixture, product: Any, route: Any,
+             product_of_experts: Any) -> tuple[torch.Tensor, ...]:
     """(output of the routed experts, logits, weights, ids) of rows x, by the given functions."""
     router = _router(m)
     logits = product(x, router.weight, getattr(router, "bias", None), found.scoring == "sigmoid")
     bias = getattr(router, "e_score_correction_bias", None)
     weights, ids = route(logits, found.topk, found.scoring, None if bias is None else bias.float(), *found.groups,
                          found.renormalize, found.scale)
-    biases = [getattr(m.experts, f"{n}_bias", None) for n in ("gate_up_proj", "down_proj")]
-    y = moe(x, *_weights(m, found), weights.float(), ids.int(), found, biases)
+    y = product_of_experts(m.experts, found.experts, x, weights.float(), ids.int())
     return y, logits, weights, ids
 
 
@@ -171,13 +116,6 @@ def _result(m: Any, x: torch.Tensor, parts: tuple[torch.Tensor, ...], second: st
     return y, {"logits": logits, "scores": scores, "weights": weights}[second]
 
 
-def _differs(given: Any, expected: torch.Tensor) -> bool:
-    if not isinstance(given, torch.Tensor) or given.numel() != expected.numel():
-        return True
-    error = (given.double().flatten() - expected.double().flatten()).abs().max()
-    return float(error) > _TOLERANCE * torch.finfo(given.dtype).eps * float(expected.abs().max().clamp_min(1e-30))
-
-
 def _tried(m: Any, found: _Mixture) -> str | None:
     """What the forward returns besides its output ("", "logits", "scores" or "weights"); None if it is another one."""
     weight = _router(m).weight
@@ -185,14 +123,14 @@ def _tried(m: Any, found: _Mixture) -> str | None:
     x = x.view(1, 3, -1).to(next(m.experts.parameters()).dtype)
     with torch.no_grad():
         given = type(m).forward(m, x)
-        parts = _compute(m, x[0], found, _torch_product, ROUTE.reference, _moe_in_double)
+        parts = _compute(m, x[0], found, _torch_product, ROUTE.reference, in_double)
         expected = _result(m, x, (parts[0].to(x.dtype), *parts[1:]), "")
     if isinstance(given, torch.Tensor):
-        return None if _differs(given, expected) else ""
-    if not isinstance(given, tuple) or len(given) != 2 or _differs(given[0], expected):
+        return None if differs(given, expected) else ""
+    if not isinstance(given, tuple) or len(given) != 2 or differs(given[0], expected):
         return None
     for second in ("logits", "scores", "weights"):
-        if not _differs(given[1], _result(m, x, parts, second)[1]):
+        if not differs(given[1], _result(m, x, parts, second)[1]):
             return second
     return None
 
@@ -202,11 +140,9 @@ def _second_result(m: Any) -> tuple[str, str]:
     found = _read(m)
     if isinstance(found, str):
         return found, ""
-    parameters = list(m.experts.parameters())
-    if len({p.dtype for p in parameters}) > 1 or parameters[0].dtype not in _HALVES:
-        return f"its experts are {parameters[0].dtype}: float16 or bfloat16 is needed", ""
-    if any(p.device.type == "meta" for p in parameters):
-        return "its weights have no values yet, so its definition cannot be checked", ""
+    why = refuse_parameters(m.experts)
+    if why:
+        return why, ""
     try:
         second = _tried(m, found)
     except Exception as error:  # any: it is somebody else's code, and a reason is all that is needed
@@ -224,7 +160,7 @@ def refuse_mixture(m: Any) -> str:
 def refuse_mixture_call(m: Any, x: torch.Tensor) -> str:
     """Why a call cannot use the kernels, or ""."""
     weight = next(m.experts.parameters())
-    if x.dtype != weight.dtype or x.dtype not in _HALVES:
+    if x.dtype != weight.dtype or x.dtype not in HALVES:
         return f"input dtype {x.dtype}, weight dtype {weight.dtype}: both must be float16 or both bfloat16"
     if x.device != weight.device:
         return f"parameters on device {weight.device}, input on {x.device}"
@@ -259,4 +195,4 @@ class MixtureForward:
         found = _read(m)
         assert isinstance(found, _Mixture)
         rows = x.reshape(-1, x.shape[-1])
-        return _result(m, x, _compute(m, rows, found, _product, ops.route, _moe), second)
+        return _result(m, x, _compute(m, rows, found, _product, ops.route, moe), second)

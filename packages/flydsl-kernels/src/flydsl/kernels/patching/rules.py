@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 import warnings
 import weakref
 from collections import Counter
@@ -26,6 +27,7 @@ from ..op import operations
 from ..target import target
 from . import language, parts
 from .attention import attention, refuse_attention, refuse_attention_call
+from .experts import experts_forward, is_experts, refuse_experts, refuse_experts_call
 from .logits import CappedForward, caps_logits, refuse_cap, refuse_capped_call
 from .mlp import activation_module, gated_forward, is_gated, refuse_gated
 from .moe import MixtureForward, is_mixture, refuse_mixture, refuse_mixture_call
@@ -250,6 +252,8 @@ _RULES = (
           language.refuse_language_call, bind=language.language_forward, several=True, names=language.kernels_of),
     _Rule("flydsl::route, flydsl::moe", is_mixture, lambda m: _lacking("moe") or refuse_mixture(m), refuse_mixture_call,
           bind=MixtureForward, names=mixture_kernels),
+    _Rule("flydsl::moe", is_experts, lambda m: _lacking("moe") or refuse_experts(m), refuse_experts_call,
+          experts_forward, several=True),
     _Rule("flydsl::activate_pair", is_gated, refuse_gated,
           lambda m, x: "" if x.dtype in _FLOATS else f"input dtype {x.dtype}", bind=gated_forward,
           names=lambda m: "flydsl::activate_and_mul" if hasattr(m, "gate_up_proj") else "flydsl::activate_pair"),
@@ -264,8 +268,11 @@ def _unknown_kind(module: nn.Module) -> str:
                  nn.Conv3d):
         if isinstance(module, kind):
             return f"it is a class of its own, {type(module).__name__}, made from {kind.__name__}"
-    if type(module).__name__.endswith(("RMSNorm", "LayerNorm")):
-        return f"its class {type(module).__name__} is not known"
+    name = type(module).__name__
+    if name.endswith(("RMSNorm", "LayerNorm")):
+        return f"its class {name} is not known"
+    if re.search("Experts|Mo[eE](Block|Layer)?$", name) and not isinstance(module, nn.ModuleList):
+        return f"its class {name} is no mixture of experts that is known"
     return ""
 
 
@@ -307,13 +314,18 @@ class _Forward:
             site.calls += 1
             assert self.run is not None  # a rule has it, or makes it for the module
             return self.run(module, *args, **kwargs) if rule.several else self.run(module, x)
+        self.refused(why)
+        return type(module).forward(module, *args, **kwargs)
+
+    def refused(self, why: str) -> None:
+        """Count a call that runs the original code, and say so once. RuntimeError if that may not be."""
+        site, shared = self.shared.site, self.shared
         if shared.strict:
-            raise RuntimeError(f"{site.name} ({site.kind}) cannot use {rule.kernel}: {why}")
+            raise RuntimeError(f"{site.name} ({site.kind}) cannot use {shared.rule.kernel}: {why}")
         site.fallbacks[why] += 1
         if why not in shared.announced:
             shared.announced.add(why)
-            warnings.warn(f"{site.name} ({site.kind}) does not use {rule.kernel}: {why}", stacklevel=2)
-        return type(module).forward(module, *args, **kwargs)
+            warnings.warn(f"{site.name} ({site.kind}) does not use {shared.rule.kernel}: {why}", stacklevel=3)
 
 
 _SDPA = "scaled_dot_product_attention"
@@ -398,6 +410,16 @@ class _Shared:
         self.modules.clear()
 
 
+def _computed_parts(module: nn.Module) -> list[nn.Module]:
+    """Parts that a patched module computes itself, without calling them."""
+    found: Any = module.__dict__.get("forward")
+    found = found.within if isinstance(found, _Attending) else found
+    bind = found.shared.rule.bind if isinstance(found, _Forward) else None
+    if bind is MixtureForward:
+        return list(found.module.experts.modules())
+    return [activation_module(module)] if bind is gated_forward else []
+
+
 def _is_replaced(module: nn.Module) -> bool:
     found = module.__dict__.get("forward")
     # A module that was pickled while patched has its own forward as an attribute.
@@ -457,10 +479,7 @@ def patch(model: nn.Module, *, strict: bool = False, only: str | tuple[str, ...]
             shared = _Shared(site, rule, strict, device_type())
             module.forward = _Forward(module, shared)
             report._undo.append(shared.undo)
-            if rule.bind is MixtureForward:
-                within.update(map(id, module.experts.modules()))
-            if rule.bind is gated_forward:
-                within.add(id(activation_module(module)))
+        within.update(map(id, _computed_parts(module)))
     _open_encoder_layers(model, report)
     wanted = (only is None or any(_SDPA.endswith(o) for o in only)) and not _lacking("attention_fwd")
     alone = next(model.children(), None) is None or isinstance(model, nn.MultiheadAttention)

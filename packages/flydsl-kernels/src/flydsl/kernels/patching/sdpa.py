@@ -38,7 +38,7 @@ def refuse_sdpa(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, att
     if max(query.shape[-1], value.shape[-1]) > LARGEST:
         return f"heads of {query.shape[-1]} columns, at most {LARGEST} are supported"
     if any(t.shape[0] != query.shape[0] for t in tensors) or key.shape[1] != value.shape[1] or (
-            query.shape[1] != key.shape[1] and not (enable_gqa and query.shape[1] % key.shape[1] == 0)):
+            key.shape[1] not in (1, query.shape[1]) and not (enable_gqa and query.shape[1] % key.shape[1] == 0)):
         return f"shapes {', '.join(str(tuple(t.shape)) for t in tensors)} are broadcast"
     if attn_mask is not None and attn_mask.requires_grad:
         return "a mask that needs a gradient"

@@ -53,11 +53,23 @@ def _save(op: Op, gradient: Gradient) -> Any:
     return save
 
 
+def _refused(op: Op) -> Any:
+    """The backward of an operation without a gradient; a gradient is one of these."""
+
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        second = ": second derivatives are not supported" * op.name.endswith("_bwd")
+        raise NotImplementedError(f"{op.name} has no gradient{second}")
+
+    return backward
+
+
 def _register(op: Op) -> None:
     operator = custom_op(f"flydsl::{op.name}", op.run, mutates_args=op.changed, schema=op.schema)
     operator.register_fake(_fake(op))
     if op.gradient is not None:
         operator.register_autograd(op.gradient.backward, setup_context=_save(op, op.gradient))
+    elif not op.changed:
+        operator.register_autograd(_refused(op))
     NAMES.append(op.name)
 
 

@@ -24,7 +24,7 @@ _HOME = {
         "_run_compiled", "cvt_sr_f32_to_bf16", "get_dtype_str", "get_dtype_vec_size", "get_warp_size",
         "stream_ptr_to_async_token", "validate_moe_dtypes",
     ),
-    "flydsl.expr": ("crd2idx", "idx2crd"),
+    "flydsl.expr": ("crd2idx", "get", "idx2crd"),
     "flydsl.expr.buffer_ops": (
         "buffer_load", "buffer_store", "create_buffer_resource", "create_buffer_resource_from_addr",
     ),
@@ -32,7 +32,11 @@ _HOME = {
     "flydsl.kernels.parts.mathx": ("exp2_f32_fast", "gelu", "rcp_f32", "relu", "rsqrt", "sigmoid", "silu", "tanh"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-_RENAMED = {"exp2_amdgcn_scalar": ("flydsl.kernels.parts.mathx", "exp2"), "maxnum": ("flydsl.expr.arith", "maxnumf")}
+_RENAMED = {
+    "dtype_to_elem_type": ("flydsl.kernels.host.dtypes", "element_of"),
+    "exp2_amdgcn_scalar": ("flydsl.kernels.parts.mathx", "exp2"),
+    "get_dtype_in_kernel": ("flydsl.kernels.host.dtypes", "element_of"), "maxnum": ("flydsl.expr.arith", "maxnumf"),
+}
 __all__ = [*_MODULE_OF, *_RENAMED]
 
 
