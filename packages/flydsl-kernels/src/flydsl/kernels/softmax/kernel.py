@@ -25,7 +25,7 @@ from ..target import Target, builder
 __all__ = ["build_softmax_bwd_module", "build_softmax_module", "softmax_bwd_buffered_operands"]
 
 BOTH_RESIDENT, ONE_RESIDENT = 16384, 32768  # columns up to which the backward always keeps two operands, one operand
-LONG_ROW = 1 << 16  # bytes of a row up to which what is read again comes from L2
+LONG_ROW = 1 << 15  # bytes of a row up to which what is read again comes from L2
 STREAMED = 2  # cache modifier: written data are not read again
 
 
