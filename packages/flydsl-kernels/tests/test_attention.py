@@ -117,7 +117,8 @@ def test_few_columns_of_long_sequences_that_pass_through_registers():
 
 
 @pytest.mark.skipif(target().arch != "gfx1250", reason="waves have several blocks of queries there")
-@pytest.mark.parametrize(("d", "dtype"), [(64, "bf16"), (128, "bf16"), (96, "bf16"), (128, "fp8")])
+@pytest.mark.parametrize(("d", "dtype"), [(64, "bf16"), (128, "bf16"), (96, "bf16"), (128, "fp8"),
+                                          (256, "fp8")])
 def test_no_register_of_blocks_of_queries_spills(d, dtype):
     q, k, v = (x.to(array_dtype(target(), x, dtype)) for x in operands(400, 270, d, dtype="bf16"))
     assert not any(spills(op.ATTENTION_FWD, q, k, v, *(None,) * 11, -1, 0))
@@ -135,6 +136,11 @@ def test_no_register_of_blocks_of_keys_spills():
     q, k, v = operands(270, 270, 128, dtype="bf16")
     lse = torch.zeros(1, 2, 270)
     assert not any(spills(op.ATTENTION_BWD, torch.zeros_like(q), lse, q, k, v, q, lse, *(None,) * 5, -1, 0))
+    # Short sequences with all that makes scores: one wave a SIMD where two would have too few registers.
+    q, k, v = operands(100, 100, 96, dtype="bf16")
+    lse, bias = torch.zeros(1, 2, 100), random(1, 2, 100, 100, dtype="bf16")
+    assert not any(spills(op.ATTENTION_BWD, torch.zeros_like(q), lse, q, k, v, q, lse, bias, torch.ones(2),
+                          *(None,) * 3, 50, 0, 30.0))
 
 
 @pytest.mark.parametrize(("d", "dv"), [(80, 40), (1, 3), (100, 128)])

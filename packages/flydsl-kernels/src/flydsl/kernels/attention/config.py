@@ -367,7 +367,7 @@ class BackwardConfig(ForwardConfig):
         """Whether what a wave holds (both operands, their sums, and S, dP and what they become) leaves no room on its
         SIMD for another wave."""
         columns = (self.d + self.dv) // 2 + self.d + self.by_keys * self.dv + 3 * self.keys
-        return self.wave_rows * columns // self.target.wave > self.target.simd_registers * 3 // 8
+        return self.wave_rows * columns // self.target.wave >= self.target.simd_registers * 3 // 8
 
     @property
     def late(self) -> bool:
@@ -423,9 +423,9 @@ def choose_backward(target: Target, short: bool = False, **options: Any) -> Back
         large = d > 128
         tile.update(blocks=(1 if large else 2) if short else 2 if large else 3 if more else 4)
     parts = 2 * matrix_of(target).m  # columns that two waves can share
-    # Beyond so many, sums of all columns have no room in the registers of a wave, but on gfx1250.
-    most = {"gfx1250": LARGEST, "gfx120": 128 if by_keys else 192}.get(target.arch, 128 if by_keys else LARGEST)
-    if d > most and options["d"] % parts == options["dv"] % parts == 0:
+    # Beyond so many, sums of all columns have no room in the registers of a wave; gfx1250 has room for all.
+    most = 128 if by_keys else 192 if target.arch == "gfx120" else LARGEST
+    if d > most and target.arch != "gfx1250" and options["d"] % parts == options["dv"] % parts == 0:
         tile.update(waves=max(tile["waves"], 4 if target.wave == 64 else 8), sharing=2)
     return BackwardConfig(**{**tile, **options}, target=target)
 
