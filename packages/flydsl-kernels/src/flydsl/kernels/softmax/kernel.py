@@ -25,7 +25,6 @@ from ..target import Target, builder
 __all__ = ["build_softmax_bwd_module", "build_softmax_module", "softmax_bwd_buffered_operands"]
 
 BOTH_RESIDENT, ONE_RESIDENT = 16384, 32768  # columns up to which the backward always keeps two operands, one operand
-LONG_ROW = 1 << 15  # bytes of a row up to which what is read again comes from L2
 STREAMED = 2  # cache modifier: written data are not read again
 
 
@@ -140,10 +139,9 @@ def softmax_bwd_buffered_operands(N: int, dtype: str) -> int:  # noqa: N803
 
 
 def _resident(n: int, dtype: str) -> int:
-    """How many the kernel keeps. Of rows of more than LONG_ROW, what is read again is no longer in L2: there it is one
-    more, which costs waves but no spills. Shorter rows rather have the waves."""
-    more = n * FLOATS[dtype].width // 8 > LONG_ROW and fits_registers(n)
-    return min(softmax_bwd_buffered_operands(n, dtype) + more, 2)
+    """How many the kernel keeps: where registers have room one more, as L2 no longer has what rows of this length read
+    again. It costs waves but no spills."""
+    return min(softmax_bwd_buffered_operands(n, dtype) + fits_registers(n), 2)
 
 
 @builder
