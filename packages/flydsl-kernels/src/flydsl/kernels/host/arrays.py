@@ -16,7 +16,7 @@ from .dtypes import dtype_name
 
 __all__ = [
     "MOST_EXTENT", "address", "allocate", "array_dtype", "as_numpy", "as_rows", "as_torch", "autocast", "contiguous",
-    "copy_into", "device_type", "flat_of", "flattened", "is_recorded", "is_torch", "launch", "on_stream", "padded",
+    "converted", "copy_into", "device_type", "flat_of", "flattened", "is_recorded", "is_torch", "launch", "on_stream", "padded",
     "permuted", "require_lasting", "span", "stream_of", "strides_of", "transposed", "vector", "vector_width",
     "with_rows",
 ]
@@ -199,6 +199,15 @@ def contiguous(array: Any) -> Any:
     import numpy as np
 
     return np.ascontiguousarray(array)
+
+
+def converted(array: Any, name: str) -> Any:
+    """A copy in the dtype of that name."""
+    if not is_torch(array):
+        return array.astype(_NUMPY_NAMES[name])
+    import torch
+
+    return array.to(getattr(torch, _TORCH_NAMES[name]))
 
 
 def transposed(matrix: Any) -> Any:
