@@ -170,9 +170,9 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     target.require(where, *PRESHUFFLE)
     more_n, more_k = _more((n, k), (SHUFFLED_SIZES[0], SHUFFLED_SIZES[1] // a.element_size()))
     if more_n or more_k:
-        wide = plan_preshuffle(target, padded(rows, more_k, 1),
-                               _wider_shuffled(given, more_n, more_k // 2 if int4 else more_k), scale_a,
-                               _longer(scale_b, more_n), _longer(bias, more_n), activation, out_dtype, layout_of(b) or "")
+        weight = _wider_shuffled(given, more_n, more_k // 2 if int4 else more_k)
+        wide = plan_preshuffle(target, padded(rows, more_k, 1), weight, scale_a, _longer(scale_b, more_n),
+                               _longer(bias, more_n), activation, out_dtype, B_16X16_INT4 if int4 else B_16X16)
         return _narrowed(wide, rows, n, more_n, out_dtype)
     kind = "int4" if int4 else dtype
     tile = default_tiles(target, m, n, k, 0.5 if int4 else a.element_size(), kind)
@@ -203,8 +203,8 @@ def plan_blockscale(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     target.require(where, *BLOCK_SCALE)
     more_n, more_k = _more((n, k), (SHUFFLED_SIZES[0], SCALE_BLOCK))
     if more_n or more_k:  # which have no block of scales of their own
-        wide = plan_blockscale(target, padded(rows, more_k, 1), _wider_shuffled(given, more_n, more_k), scale_a, scale_b,
-                               out_dtype, B_16X16)
+        weight = _wider_shuffled(given, more_n, more_k)
+        wide = plan_blockscale(target, padded(rows, more_k, 1), weight, scale_a, scale_b, out_dtype, B_16X16)
         return _narrowed(wide, rows, n, more_n, out_dtype)
     tile = choose(BLOCK_SCALE[target.arch], where, target, "fp8", m, n, k)
     config = preshuffle_config(where, target, n=n, k=k, **tile.sizes, in_dtype="fp8", out_dtype=out_name,
@@ -265,7 +265,7 @@ def _more(sizes: tuple[int, int], multiples: tuple[int, int]) -> tuple[int, int]
 
 def _wider(b: torch.Tensor, more_n: int, more_k: int) -> torch.Tensor:
     """A copy of a plain weight with so many rows and elements of each of zeros more, which is kept."""
-    return in_order(b, f"filled up {more_n} {more_k}", 
+    return in_order(b, f"filled up {more_n} {more_k}",
                     lambda w: padded(padded(_bytes(w), more_n, 0), more_k, 1).view(w.dtype))
 
 

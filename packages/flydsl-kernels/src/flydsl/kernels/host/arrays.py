@@ -15,10 +15,10 @@ from ..target import Target
 from .dtypes import dtype_name
 
 __all__ = [
-    "MOST_EXTENT", "address", "allocate", "array_dtype", "as_numpy", "as_rows", "as_torch", "autocast", "contiguous",
-    "converted", "copy_into", "device_type", "flat_of", "flattened", "is_recorded", "is_torch", "launch", "on_stream", "padded",
-    "permuted", "require_lasting", "span", "stream_of", "strides_of", "transposed", "vector", "vector_width",
-    "with_rows",
+    "MOST_EXTENT", "address", "allocate", "array_dtype", "as_numpy", "as_rows", "as_torch", "autocast",
+    "contiguous", "converted", "copy_into", "device_type", "flat_of", "flattened", "is_recorded", "is_torch",
+    "launch", "on_stream", "padded", "permuted", "require_lasting", "span", "stream_of", "strides_of", "transposed",
+    "vector", "vector_width", "with_rows",
 ]
 
 ACCESS_BYTES = 16  # of a lane at most

@@ -43,7 +43,8 @@ def _plan_sort(target: Target, ids: Any, weights: Any, num_experts: int, block: 
     run = build_moe_sorting_module(num_experts, topk, block, groups == 1, marks is not None, target=target)
     words = sort_workspace(tokens, topk, num_experts)
     counts = allocate(target, ids, (words,), "i32") if words else None
-    return Plan(lambda: run, lambda *outs: (ids, weights, *outs, marks, None, counts, None, tokens, groups, rounds, 0, 0))
+    return Plan(lambda: run,
+                lambda *outs: (ids, weights, *outs, marks, None, counts, None, tokens, groups, rounds, 0, 0))
 
 
 def _sort_results(ids: Any, weights: Any, num_experts: int, block: int, expert_mask: Any) -> tuple[Result, ...]:
