@@ -270,13 +270,15 @@ def _sample_blockscale(draw: Any, m: int, n: int, columns: int = 64) -> tuple[An
 
     a, b = draw.normal(m, n, dtype="fp8"), draw.normal(columns, n, dtype="fp8")
     b = shuffle_weight(b.view(dtype=torch_dtype("int8"))).view(b.dtype)
-    scales = draw.positive(n // SCALE_BLOCK, m), draw.positive(cdiv(columns, SCALE_BLOCK), n // SCALE_BLOCK)
+    blocks = cdiv(n, SCALE_BLOCK)
+    scales = draw.positive(blocks, m), draw.positive(cdiv(columns, SCALE_BLOCK), blocks)
     return a, b, *scales, torch_dtype("bf16"), LAYOUT
 
 
 def _blockscale_reference(a: Any, b: Any, scale_a: Any, scale_b: Any, *_: Any) -> tuple[Any]:
-    left = a.double() * scale_a.double().T.repeat_interleave(SCALE_BLOCK, 1)
-    columns = scale_b.double().repeat_interleave(SCALE_BLOCK, 0)[: b.shape[0]].repeat_interleave(SCALE_BLOCK, 1)
+    n, k = b.shape
+    left = a.double() * scale_a.double().T.repeat_interleave(SCALE_BLOCK, 1)[:, :k]
+    columns = scale_b.double().repeat_interleave(SCALE_BLOCK, 0)[:n].repeat_interleave(SCALE_BLOCK, 1)[:, :k]
     return (left @ (_plain(b).double() * columns).T,)
 
 

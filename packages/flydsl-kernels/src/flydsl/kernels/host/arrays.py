@@ -240,9 +240,9 @@ def vector(array: Any, n: int, dtype: str, where: str) -> tuple[Any, str]:
         TypeError: another dtype.
         ValueError: another shape.
     """
+    name = dtype_name(array, where)
     if tuple(array.shape) != (n,):
         raise ValueError(f"{where}: expected a vector of {n} elements, got shape {tuple(array.shape)}")
-    name = dtype_name(array, where)
     if name not in (dtype, "f32"):
         raise TypeError(f"{where}: the dtype must be {dtype} (as the activations) or f32, got {name}")
     return contiguous(array), name
