@@ -174,7 +174,7 @@ def _describe(value: Any) -> str:
 def spelling(value: Any) -> str:
     """A value's type as the user writes it, with the IR types."""
     types = ", ".join(str(v.type) for v in flatten(value))
-    name = type(value).__name__
+    name = _describe(value)
     return types if isinstance(value, value_class()) and name in ("Value", "ArithValue") else f"{name} ({types})"
 
 
@@ -207,10 +207,23 @@ def flatten_like(exemplar: Any, produced: Any, place: str, path: str) -> list[An
         _mismatch(place, path, type(exemplar).__name__, "None" if produced is None else type(produced).__name__)
     promoted = promote(produced)
     values = flatten(promoted)
-    if [v.type for v in values] != [v.type for v in flatten(exemplar)]:
+    if [v.type for v in values] != [v.type for v in flatten(exemplar)] or not _same_kind(exemplar, promoted):
         _mismatch(place, path, spelling(exemplar), spelling(promoted))
     _compare_signs(exemplar, promoted, place, path)
     return values
+
+
+def _same_kind(exemplar: Any, produced: Any) -> bool:
+    """Whether the variable, which stays of the exemplar's class, may hold ``produced``, whose IR types are the same.
+
+    Numbers and raw values may stand for each other; a container, a struct or a class of the user is what it is.
+    """
+    from flydsl.expr import numeric
+
+    plain = (numeric.Numeric, value_class())
+    if isinstance(exemplar, plain) and isinstance(produced, plain):
+        return True
+    return isinstance(exemplar, type(produced)) or isinstance(produced, type(exemplar))
 
 
 def _compare_signs(exemplar: Any, produced: Any, place: str, path: str) -> None:
