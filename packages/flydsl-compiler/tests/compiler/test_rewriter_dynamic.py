@@ -135,10 +135,11 @@ def test_classes_of_one_ir_type_are_not_mixed(mlir: Any) -> None:
         if a > 3:
             n = [n]
 
-    def specialise(a: Any) -> None:
+    def specialise(a: Any) -> Any:
         tile = Tile(a, size=4)
         if a > 3:
             tile = Tile(a, size=8)
+        return tile
 
     def unwrap(a: Any) -> None:
         tile = Tile(a, size=4)
