@@ -60,6 +60,8 @@ MISTAKES = {
     "fx.memref_alloca(fx.Float32, fx.make_layout(4, 1))": "the type of memref_alloca must be a MemRefType",
     "fx.zeros_like(4)": "expected a Vector or a Tensor to be like, got 4",
     "fx.Vector(fx.Int32x4(0), 4, fx.T.i32)": "a vector's element type is a Numeric class",
+    "fx.Int32x4(0).bitcast('i8')": "bitcast expects a Numeric class, got 'i8'",
+    "fx.arith.constant(1.0).extf('f64')": "a Numeric class or MLIR type expected, got 'f64'",
     "fx.struct({'a': fx.Int32})": "expected a class whose annotations are the fields, got {'a'",
     "fx.UniversalCopy(32.5)": "'float' object cannot be interpreted as an integer",
     "fx.UniversalAtomicAdd(fx.Float32, 3)": "the scope of an atomic is a string of fx.SyncScope",

@@ -315,6 +315,8 @@ class Vector(ArithValue):
         """Reinterpret the bits; the result has shape ``(total_bits // dtype.width,)``."""
         if isinstance(dtype, ir.Type):
             return vector.bitcast(dtype, self)
+        if not isinstance(dtype, NumericMeta):
+            raise TypeError(f"bitcast expects a Numeric class, got {dtype!r}")
         bits = self.numel * self.dtype.width
         if bits % dtype.width:
             raise ValueError(f"cannot bitcast {bits} bits to lanes of {dtype.width} bits")

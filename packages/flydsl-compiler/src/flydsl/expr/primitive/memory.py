@@ -10,11 +10,12 @@ from flydsl.tracing.ambient import kernel_scope
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
+from .._emit import mlir_type
 from .._functions import functions
 from .._lanes import FragmentLanes, numel
 from .._vector import Vector
 from ..numeric import Numeric, NumericMeta
-from ..utils.convert import as_ir_value, mlir_type
+from ..utils.convert import as_ir_value
 from ..values.base import FlyValue, require
 from ..values.bounds import check_coordinate, check_view
 from ..values.element import element_class_of, note_element_class, note_stored

@@ -32,8 +32,8 @@ from flydsl._mlir.dialects.fly import (
     TileType,
 )
 
+from .._emit import mlir_type
 from ..enum import SyncScope
-from ..utils.convert import mlir_type
 
 __all__ = [
     "AddressSpace", "AtomicOp", "BasisType", "CachePolicy", "ComposedLayoutType", "CoordSwizzleType",

@@ -8,9 +8,9 @@ from typing import Any
 from flydsl._mlir import ir
 from flydsl.tracing.lazy import fly_rocdl
 
+from .._emit import mlir_type
 from .._target import require_arch, target_arch
 from ..primitive.types import AtomicOp, atomic_value_type
-from ..utils.convert import mlir_type
 
 __all__ = [
     "BufferAtomic", "BufferAtomicAdd", "BufferAtomicMax", "BufferAtomicMin", "BufferAtomicPkAdd", "BufferCopy",
