@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from known_times import Calls, tuned
 
-from flydsl.autotune import Config, autotune, do_bench
+from flydsl.autotune import Autotuner, Config, autotune, do_bench
 from flydsl.utils import env
 
 
