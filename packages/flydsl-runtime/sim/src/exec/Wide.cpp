@@ -10,7 +10,7 @@ namespace flysim {
 
 void FLYSIM_LEVEL::registerWide(OpTable &table) {
   registerValuInt(table);
-  registerDual(table);
+  registerLoops(table);
   registerGlobal(table);
   registerMatrix(table);
 }
