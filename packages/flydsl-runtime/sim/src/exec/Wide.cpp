@@ -9,7 +9,9 @@
 namespace flysim {
 
 void FLYSIM_LEVEL::registerWide(OpTable &table) {
+  registerValuFloat(table);
   registerValuInt(table);
+  registerValuCompare(table);
   registerLoops(table);
   registerGlobal(table);
   registerMatrix(table);

@@ -359,6 +359,7 @@ public:
     LaunchProfile &p = shared.profile;
     const KernelInfo &k = *d.kernel;
     p.kernel = k.name;
+    p.code = d.object->digest();
     p.arch = d.program->arch;
     std::copy(d.grid, d.grid + 3, p.grid);
     std::copy(d.block, d.block + 3, p.block);
