@@ -7,6 +7,7 @@ from test_moe_quant import int4_values
 
 import flydsl.runtime as rt
 from flydsl.kernels import gemm, moe, ops
+from flydsl.kernels.elementwise.gated import activation_reference
 from flydsl.kernels.gemm import (
     e8m0_shuffle,
     shuffle_scale_for_int4,
@@ -14,7 +15,6 @@ from flydsl.kernels.gemm import (
     shuffle_weight,
     shuffle_weight_w4,
 )
-from flydsl.kernels.moe.op import activation_reference
 from flydsl.kernels.quant.reference import e8m0_to_f32, moe_mxfp4_sort, mxfp4_to_f32
 from flydsl.kernels.target import target
 from flydsl.kernels.testing import Draw, verify_output
