@@ -70,7 +70,7 @@ def _wrong_registers(isa: str) -> list[str]:
 def test_loop_over_two_banks_has_few_switches():
     """LLVM 22 alone places 276 in this loop."""
     isa = flyir.emit_isa(sums(400), "gfx1250", llvm_options={"verify-machineinstrs": True})
-    assert 0 < loop_of(isa).count("s_set_vgpr_msb") < 180
+    assert 0 < loop_of(isa).count("s_set_vgpr_msb") < 110  # 134 if values moved one by one only
     assert not _wrong_registers(isa)
 
 

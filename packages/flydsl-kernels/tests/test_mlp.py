@@ -6,7 +6,7 @@ from kernel_helpers import GENERAL_GEMM, needs, random, torch
 
 import flydsl.kernels as kernels
 from flydsl.kernels import ops
-from flydsl.kernels.moe.mlp import MLP
+from flydsl.kernels.mlp.op import MLP
 
 pytestmark = needs(*GENERAL_GEMM)
 

@@ -5,7 +5,7 @@ from kernel_helpers import Guarded, cases, close, random, torch
 
 from flydsl.kernels import ops
 from flydsl.kernels.moe import build_route_module
-from flydsl.kernels.moe.op import ROUTE
+from flydsl.kernels.route.op import ROUTE
 
 # tokens, experts, k, dtype, scoring, bias, groups, renormalize, scale
 CASES = cases(

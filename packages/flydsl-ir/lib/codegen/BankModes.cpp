@@ -151,26 +151,42 @@ double BankModes::change(int32_t group, ArrayRef<uint16_t> home) const {
   return recount(group, home, [](unsigned, bool) {});
 }
 
-void BankModes::move(int32_t group, ArrayRef<uint16_t> home) {
-  recount(group, home, [this](unsigned at, bool now) { switches[at] = now; });
+double BankModes::move(int32_t group, ArrayRef<uint16_t> home) {
+  return recount(group, home, [this](unsigned at, bool now) { switches[at] = now; });
 }
 
-unsigned BankModes::neighbour(int32_t group, unsigned random, ArrayRef<uint16_t> home) const {
-  unsigned uses = firstUse[group + 1] - firstUse[group];
-  if (!uses)
-    return ~0u;
-  const bool forward = random & 1;
-  random /= 2;
-  unsigned at = usesOfGroups[firstUse[group] + random % uses];
+std::pair<unsigned, unsigned> BankModes::someUse(int32_t group, unsigned &random) const {
+  const unsigned uses = firstUse[group + 1] - firstUse[group];
+  const unsigned at = usesOfGroups[firstUse[group] + random % uses];
   random /= uses;
-  const Block &block = blocks[blockOf[at]];
   unsigned field = random % kModeFields;
   while (operands[at][field].group != group)
     field = (field + 1) % kModeFields;
+  return {at, field};
+}
+
+unsigned BankModes::neighbour(int32_t group, unsigned random, ArrayRef<uint16_t> home) const {
+  if (!uses(group))
+    return ~0u;
+  const bool forward = random & 1;
+  random /= 2;
+  auto [at, field] = someUse(group, random);
+  const Block &block = blocks[blockOf[at]];
   for (unsigned i = at; forward ? ++i < block.end : i-- > block.begin;)
     if (const ModeOperand &o = operands[i][field]; o.group >= 0 && o.group != group)
       return (home[o.group] + o.offset) / kBankSize;
   return ~0u;
+}
+
+SmallVector<unsigned, 16> BankModes::row(int32_t group, unsigned random, unsigned most) const {
+  SmallVector<unsigned, 16> found = {unsigned(group)};
+  if (!uses(group))
+    return found;
+  auto [at, field] = someUse(group, random);
+  for (const unsigned end = blocks[blockOf[at]].end; ++at < end && found.size() < most;)
+    if (int32_t other = operands[at][field].group; other >= 0 && !is_contained(found, unsigned(other)))
+      found.push_back(other);
+  return found;
 }
 
 double BankModes::weight(int32_t group) const {

@@ -64,9 +64,11 @@ public:
   /// By how much the weighted switches become more when a group moves to where `home` says it is now.
   double change(int32_t group, llvm::ArrayRef<uint16_t> home) const;
   /// The same, and takes it over.
-  void move(int32_t group, llvm::ArrayRef<uint16_t> home);
+  double move(int32_t group, llvm::ArrayRef<uint16_t> home);
   /// The bank of an operand beside one of the group's, in the same field.
   unsigned neighbour(int32_t group, unsigned random, llvm::ArrayRef<uint16_t> home) const;
+  /// Up to `most` groups, this one first, that instructions from one of its uses on name in the same field.
+  llvm::SmallVector<unsigned, 16> row(int32_t group, unsigned random, unsigned most) const;
   /// The weight of the hottest block that names the group.
   double weight(int32_t group) const;
   /// Weighted switches of the function.
@@ -79,6 +81,9 @@ private:
     unsigned begin, end; ///< of `operands`
     double weight;
   };
+
+  /// An instruction that uses a group with uses, and a field in which it does.
+  std::pair<unsigned, unsigned> someUse(int32_t group, unsigned &random) const;
 
   /// Counts anew from the switch before each use of the group to where the switches are the same.
   template <typename Visit> double recount(int32_t group, llvm::ArrayRef<uint16_t> home, Visit visit) const;

@@ -15,7 +15,9 @@ using namespace mlir::fly;
 
 constexpr unsigned kSamples = 512;
 constexpr int kSlack = 32; // registers of a bank that are left to what does not fit without gaps
-constexpr unsigned kSweeps = 40;
+constexpr unsigned kSweeps = 100;
+constexpr unsigned kMostTogether = 12; // groups that move at once
+constexpr unsigned kTogetherEvery = 5; // one of so many moves is of several groups
 constexpr unsigned kRounds = 4;          // of moves at the end
 constexpr double kHot = 0.05;            // least weight of a block whose groups are annealed
 constexpr double kHeat = 2;              // of the first sweep, in switches
@@ -93,6 +95,30 @@ int BankSearch::overflowChange(unsigned group, unsigned from, unsigned to) const
   return change;
 }
 
+/// By how much the switches become more, and the price of overflow.
+double BankSearch::moveTo(unsigned group, unsigned bank, double price) {
+  const unsigned from = bankOf(group);
+  homes[group] = bank * kBankSize;
+  const double cost = modes.move(group, homes) + price * overflowChange(group, from, bank);
+  changePressure(group, from, -1);
+  changePressure(group, bank, 1);
+  return cost;
+}
+
+/// Moves groups to a bank unless all together it costs more than `most`.
+void BankSearch::tryMove(ArrayRef<unsigned> together, unsigned to, double price, double most) {
+  SmallVector<std::pair<unsigned, unsigned>, 16> moved; // groups, and where they were
+  double cost = 0;
+  for (unsigned group : together)
+    if (const unsigned from = bankOf(group); from != to && groups[group].banks >> to & 1) {
+      cost += moveTo(group, to, price);
+      moved.push_back({group, from});
+    }
+  if (cost > most)
+    for (auto [group, from] : llvm::reverse(moved))
+      moveTo(group, from, 0);
+}
+
 /// Leaves the first register of a bank as the home of each group.
 void BankSearch::choose() {
   for (unsigned group : order)
@@ -112,19 +138,10 @@ void BankSearch::choose() {
     const double heat = kHeat * (1 - late) * (1 - late);
     const double price = kFirstPrice + (kLastPrice - kFirstPrice) * late * late;
     for (unsigned group : hot) {
-      const unsigned from = bankOf(group);
       const unsigned to = random() % 8 ? modes.neighbour(group, random(), homes) : random() % banks;
-      if (to == from || to >= banks || !(groups[group].banks >> to & 1))
-        continue;
-      homes[group] = to * kBankSize;
-      const double cost = modes.change(group, homes) + price * overflowChange(group, from, to);
-      if (cost > heat * (random() % 65536) / 65536) {
-        homes[group] = from * kBankSize;
-        continue;
-      }
-      modes.move(group, homes);
-      changePressure(group, from, -1);
-      changePressure(group, to, 1);
+      const unsigned count = random() % kTogetherEvery ? 1 : 2 + random() % (kMostTogether - 1);
+      if (to < banks)
+        tryMove(modes.row(group, random(), count), to, price, heat * (random() % 65536) / 65536);
     }
   }
 }

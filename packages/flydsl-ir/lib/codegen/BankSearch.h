@@ -27,7 +27,8 @@ struct RegisterGroup {
 
 /// Looks for homes of groups (the first register of each) with fewer switches. Annealing (with fixed
 /// random numbers) finds the bank of each group of the hot blocks, first against a small price for
-/// more values than a bank has registers, then against a high one. The groups are then given
+/// more values than a bank has registers, then against a high one. Groups also move together with
+/// those of the next instructions: one by one, each would add switches. The groups are then given
 /// registers, those that live longest first (where they were if there is no room for all), and at last
 /// each that would be better elsewhere is moved if there is room.
 class BankSearch {
@@ -51,6 +52,8 @@ private:
   void choose();
   int overflowChange(unsigned group, unsigned from, unsigned to) const;
   void changePressure(unsigned group, unsigned bank, int sign);
+  double moveTo(unsigned group, unsigned bank, double price);
+  void tryMove(llvm::ArrayRef<unsigned> together, unsigned to, double price, double most);
   bool place();
   void restore();
   void settle();

@@ -6,7 +6,7 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl.kernels.moe.gating import route_config, route_launcher
+from flydsl.kernels.route.kernel import route_config, route_launcher
 from flydsl.kernels.target import Target, builder
 
 __all__ = ["build_route_module", "build_topk_gating_softmax_module"]

@@ -8,7 +8,6 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.kernels.host.arrays import launch
 from flydsl.kernels.host.config import require
-from flydsl.kernels.moe.gating import route_config
 from flydsl.kernels.moe.sorting import (
     ROUND,
     build_moe_sorting_module,
@@ -17,6 +16,7 @@ from flydsl.kernels.moe.sorting import (
     sort_config,
     sort_workspace,
 )
+from flydsl.kernels.route.kernel import route_config
 from flydsl.kernels.target import Target, builder, target
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from flydsl.kernels.host.arrays import launch
 from flydsl.kernels.host.config import require
 from flydsl.kernels.moe import GateMode, compile_mixed_moe_gemm1, compile_mixed_moe_gemm2, compile_moe_reduction
-from flydsl.kernels.moe.gate import slot_gate, slot_gate_launcher
 from flydsl.kernels.target import target
+
+from .moe_slot_gate import slot_gate, slot_gate_launcher
 
 if TYPE_CHECKING:
     import torch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import flydsl.expr as fx
 
@@ -86,9 +86,6 @@ FORMATS = {
 }
 PUBLIC = tuple(name for name in FORMATS if name not in ("a16i4", "a16u4", "mxfp8"))  # that `ops.moe` names
 INT4_FACTOR = 16  # by which int4 weights are larger as the bytes that are multiplied
-STRIPS = ("halves", "pairs")
-SCALE_ORDERS = ("strips", "words", "rows", "row", "pairs")
-SOURCES = ("token", "slot", "slots", "sorted", "row")
 MICRO = ("fp4", "fp8")
 FEW = 2  # tiles of 16 rows, all of whose values a lane has in registers
 USUAL_SUMS, MANY_SUMS = 64, 256  # registers of sums, of those that instructions name directly
@@ -144,24 +141,24 @@ class GroupedConfig(ProductConfig):
     gated: bool = False
     activation: str = "none"
     limit: float | None = None
-    source: str = "row"
-    into: str = "row"
+    source: Literal["token", "slot", "slots", "sorted", "row"] = "row"
+    into: Literal["token", "slot", "row", "place"] = "row"
     topk: int = 1
     weighted: bool = False
     bias: bool = False
     wide: bool = False
     scale: str = "f32"
     turned_scales: bool = False
-    strips: str = "halves"
-    w_scales: str = "strips"
-    x_scales: str = "rows"
+    strips: Literal["halves", "pairs"] = "halves"
+    w_scales: Literal["strips", "words", "rows", "row", "pairs"] = "strips"
+    x_scales: Literal["rows", "words"] = "rows"
     lane_k: int = 32
     sort_block: int = 0
     skip_k: int = 0
     skip_n: int = 0
     k_batch: int = 1
     scale_one: bool = False
-    out_scales: str = "words"
+    out_scales: Literal["words", "rows"] = "words"
     cache: int = 0
     group: int = 0
     experts: int = 0
@@ -407,10 +404,9 @@ def grouped_config(where: str, target: Target, *, waves: int = WAVES, k_waves: i
     target.require(where, *ARCHS)
     require(where, k_waves in (1, 2, 4), f"1, 2 or 4 groups of waves share k, got {k_waves}")
     config = GroupedConfig(target=target, n_waves=waves // k_waves, k_waves=k_waves, **fields)
-    for name, known in (("dtype", ("f16", "bf16")), ("activation", ACTIVATIONS[config.gated :]), ("strips", STRIPS),
-                        ("w_scales", SCALE_ORDERS), ("x_scales", SCALE_ORDERS), ("source", SOURCES)):
-        value = getattr(config, name)
-        require(where, value in known, f"{name} must be one of {', '.join(known)}, got {value!r}")
+    for name, known in (("dtype", ("f16", "bf16")), ("activation", ACTIVATIONS[config.gated :])):
+        require(where, getattr(config, name) in known,
+                f"{name} must be one of {', '.join(known)}, got {getattr(config, name)!r}")
     require(where, config.limit is None or config.limit > 0, f"limit must be positive, got {config.limit}")
     require(where, config.tile_m % 16 == 0 and 16 <= config.tile_m <= 256,
             f"a block must have 16 to 256 rows, a multiple of 16, got {config.tile_m}")

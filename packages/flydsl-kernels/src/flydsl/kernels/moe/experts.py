@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.arrays import allocate, contiguous
+from ..host.arrays import contiguous
 from ..host.config import require
 from ..host.dtypes import FLOATS, dtype_name
 from ..host.weights import in_order_of
-from ..op import Plan
-from ..parts.index import align_up, cdiv
+from ..op import Plan, Result
+from ..parts.index import align_up
 from ..parts.matrix import MICRO_GROUP
 from ..parts.scales import WORD_K, WORD_ROWS
 from ..quant.builders import build_per_group_quant_module, build_quant_module
@@ -26,13 +25,14 @@ from .config import FORMATS, PUBLIC, GroupedConfig, grouped_config, is_wide
 from .grouped import launch_grouped
 from .reduction import ReduceConfig, launch_reduce
 from .sort_op import expert_marks, routing
-from .sorting import SortConfig, capacity, launch_sort, most_blocks, shares, sort_config, sort_workspace
+from .sorting import SortConfig, capacity, launch_sort, most_blocks, shares, sort_config, sorted_arrays
 from .tuned import Tiles, expert_tiles, is_fused
 from .weights import of_rows, ordered, scales_of, weight_dtype
 
-__all__ = ["Experts", "expert_sizes", "experts_config", "experts_launcher", "plan_experts", "scratch", "scratch_bytes"]
+__all__ = ["Experts", "expert_sizes", "experts_config", "experts_launcher", "plan_experts"]
 
-BYTES = {"i32": 4, "f32": 4, "f16": 2, "bf16": 2, "fp8": 1, "i8": 1, "u8": 1}
+#: What sorting takes.
+SORTED = ("ids", "weights", "sorted_ids", "sorted_weights", "sorted_experts", "valid", "counts", "mask")
 
 
 @dataclass(frozen=True)
@@ -71,38 +71,26 @@ def experts_config(where: str, target: Target, tokens: int, topk: int, experts: 
     return Experts(sort, up, down, ReduceConfig(topk, model, dtype, dtype, experts, mask, target=target))
 
 
-def scratch(config: Experts, tokens: int) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Shapes and dtypes of the workspace."""
-    topk, experts, block = config.sort.topk, config.sort.experts, config.sort.block
-    rows, dtype = capacity(tokens, topk, experts, block), config.up.dtype
-    counts = sort_workspace(tokens, topk, experts)
-    arrays = {
-        "rows": ((rows,), "i32"), "row_weights": ((rows,), "f32"), "experts": ((cdiv(rows, block),), "i32"),
-        "valid": ((2,), "i32"), "partial": ((tokens * topk, config.down.n), dtype),
-    }
-    if config.up.micro_out:
-        arrays["inner_data"] = (rows, config.down.k * config.down.format.bits_a // 8), "u8"
-        arrays["inner_scale"] = (align_up(rows, WORD_ROWS), align_up(config.down.scales_k, 8)), "u8"
+def scratch(config: Experts, tokens: int) -> dict[str, Result]:
+    """The workspace."""
+    up, down, slots = config.up, config.down, tokens * config.sort.topk
+    arrays = sorted_arrays(tokens, config.sort.topk, config.sort.experts, config.sort.block)
+    rows, arrays["partial"] = arrays["sorted_ids"].shape[0], Result((slots, down.n), down.dtype)
+    if up.x_scales == "words":
+        arrays["sorted_scale"] = Result((align_up(rows, WORD_ROWS), up.scales_k), "u8")
+    if up.micro_out:
+        arrays["inner_data"] = Result((rows, down.a_row_words * 4), "u8")
+        arrays["inner_scale"] = Result((align_up(rows, WORD_ROWS), align_up(down.scales_k, 8)), "u8")
     else:
-        arrays["inner"] = (tokens * topk, config.up.n), dtype
-    if config.up.x_scales == "words":
-        arrays["sorted_scale"] = (align_up(rows, WORD_ROWS), config.up.scales_k), "u8"
-    if counts:
-        arrays["counts"] = (counts,), "i32"
-    for name, count, part in (("x", tokens, config.up), ("inner", tokens * topk, config.down)):
+        arrays["inner"] = Result((slots, up.n), up.dtype)
+    for name, count, part in (("x", tokens, up), ("inner", slots, down)):
         kind = part.format
-        if kind.a is None or f"{name}_data" in arrays:
-            continue
-        along = () if kind.scale_k is None else (part.scales_k,)
-        micro = kind.scales == "micro"
-        arrays[f"{name}_data"] = (count, part.k * kind.bits_a // 8), "u8" if micro else kind.a
-        arrays[f"{name}_scale"] = (count, *along), "u8" if micro else "f32"
+        if kind.a is not None and f"{name}_data" not in arrays:
+            stored = ("u8", "u8") if kind.scales == "micro" else (kind.a, "f32")
+            along = () if kind.scale_k is None else (part.scales_k,)
+            arrays[f"{name}_data"] = Result((count, part.a_row_words * 4), stored[0])
+            arrays[f"{name}_scale"] = Result((count, *along), stored[1])
     return arrays
-
-
-def scratch_bytes(config: Experts, tokens: int) -> int:
-    """Bytes of the workspace."""
-    return sum(math.prod(shape) * BYTES[dtype] for shape, dtype in scratch(config, tokens).values())
 
 
 def _quantiser(config: GroupedConfig) -> Any:
@@ -133,18 +121,16 @@ def experts_launcher(config: Experts) -> Any:
     def moe(operands, out, tokens: fx.Int32, groups: fx.Int32, rounds: fx.Int32, blocks: fx.Int32,
             stream: fx.Stream = fx.Stream(None)):
         a = operands
-        launch_sort(dict(ids=a["ids"], weights=a["weights"], sorted_ids=a["rows"], sorted_weights=a["row_weights"],
-                         sorted_experts=a["experts"], valid=a["valid"], counts=a.get("counts"), mask=a["mask"]),
-                    tokens, groups, rounds, config.sort, stream)
+        launch_sort({name: a.get(name) for name in SORTED}, tokens, groups, rounds, config.sort, stream)
         sorted_rows = capacity(tokens, config.sort.topk, config.sort.experts, config.sort.block)
-        routed = dict(rows=a["rows"], weights=a["row_weights"], experts=a["experts"], valid=a["valid"])
+        routed = dict(rows=a["sorted_ids"], weights=a["sorted_weights"], experts=a["sorted_experts"], valid=a["valid"])
         x, x_scale, inner = a["x"], a.get("x_scale"), a.get("inner", a.get("inner_data"))
         if fx.const_expr(quantise_x is not None):
             x = a["x_data"]
             quantise_x(a["x"], x, x_scale, tokens, stream)
         if fx.const_expr(sort_scales is not None):
             x_scale = a["sorted_scale"]
-            sort_scales(a["x_scale"], a["rows"], a["valid"], x_scale, tokens,
+            sort_scales(a["x_scale"], a["sorted_ids"], a["valid"], x_scale, tokens,
                         fx.ceildiv(blocks * config.sort.block, WORD_ROWS), stream)
         launch_grouped(dict(routed, x=x, w=a["w1"], out=inner, bias=a["b1"], x_scale=x_scale,
                             w_scale=a["w1_scale"], out_scale=a.get("inner_scale")),
@@ -218,7 +204,9 @@ def plan_experts(target: Target, x: Any, w1: Any, w2: Any, weights: Any, ids: An
                          f"w{i}": ordered(w, part, alternate), f"b{i}": of_rows(b, part, alternate)})
     if not tokens:
         return config, None
-    groups, rounds = shares(tokens, topk)
-    operands.update({n: allocate(target, x, shape, kind) for n, (shape, kind) in scratch(config, tokens).items()})
-    blocks = most_blocks(tokens * topk, experts, config.sort.block)
-    return config, Plan(lambda: experts_launcher(config), lambda out: (operands, out, tokens, groups, rounds, blocks))
+    made, blocks = scratch(config, tokens), most_blocks(tokens * topk, experts, config.sort.block)
+
+    def arguments(out: Any, *arrays: Any) -> tuple[Any, ...]:
+        return {**operands, **dict(zip(made, arrays, strict=True))}, out, tokens, *shares(tokens, topk), blocks
+
+    return config, Plan(lambda: experts_launcher(config), arguments, scratch=tuple(made.values()))

@@ -8,11 +8,12 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.epilogue import gated
-from ..parts.index import align_up, div, mod
+from ..parts.index import align_up, div
 from ..parts.lane import Lane
 from ..parts.memory import WORDS, Buffer, pointer, write_at
 from ..parts.packed import microscale, pack_micro
 from ..parts.reduce import imax, magnitude
+from ..parts.scales import word_place
 from .config import INT4_FACTOR, GroupedConfig
 from .sources import columns_of
 
@@ -116,21 +117,17 @@ def _place(config: GroupedConfig, into: Any, column: Any) -> Any:
 @flyc.jit
 def _store_scale(tensors, config, row, into, group, exponent, lane):
     """Store the scale of a group of 32 columns of a row."""
-    byte = fx.Vector.from_elements([exponent.to(fx.Int8)], fx.Int8)
+    exists = lane.group == 0
     if fx.const_expr(config.into == "place"):
-        there = tensors["out"].scales(into)
-        if (lane.group == 0) & row.exists:
-            write_at(there + group, byte)
-    elif fx.const_expr(config.out_scales == "words"):
-        if lane.group == 0:
-            place, scales = row.place, pointer(tensors["out_scale"], fx.Int8)
-            far = fx.Int64(div(place, 32) * 32) * align_up(config.n // 32, 8)
-            near = div(group, 8) * 256 + mod(group, 4) * 64 + mod(place, 16) * 4 + mod(div(group, 4), 2) * 2
-            write_at(scales + (far + fx.Int64(near + mod(div(place, 16), 2))), byte)
+        exists, at = exists & row.exists, tensors["out"].scales(into) + group
     else:
-        if (lane.group == 0) & row.exists:
-            scales = pointer(tensors["out_scale"], fx.Int8)
-            write_at(scales + (fx.Int64(into) * (config.n // 32) + fx.Int64(group)), byte)
+        at = pointer(tensors["out_scale"], fx.Int8)
+        if fx.const_expr(config.out_scales == "words"):
+            at = at + word_place(row.place, group, align_up(config.n // 32, 8))
+        else:
+            exists, at = exists & row.exists, at + (fx.Int64(into) * (config.n // 32) + fx.Int64(group))
+    if exists:
+        write_at(at, fx.Vector.from_elements([exponent.to(fx.Int8)], fx.Int8))
 
 
 class TileColumns:

@@ -12,6 +12,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..elementwise.gated import activation_gradient, halves, joined
 from ..gemm.op import GEMM
 from ..host.arrays import allocate
 from ..host.config import require
@@ -19,7 +20,6 @@ from ..host.dtypes import dtype_name
 from ..host.weights import in_order
 from ..op import Plan
 from ..target import Target
-from .activation import activation_gradient, halves, joined
 from .config import GroupedConfig, grouped_config
 from .experts import expert_sizes
 from .grouped import launch_grouped

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from ..host.arrays import allocate, as_int32, contiguous, converted, flat_of
+from ..host.arrays import as_int32, contiguous, converted, flat_of
 from ..host.config import require
 from ..host.dtypes import INDICES, dtype_name
-from ..op import Op, Plan, Result
+from ..op import Op, Plan, Result, scratch_of
 from ..parts.index import align_up, cdiv
 from ..target import Target
-from .sorting import MAX_TOKENS, build_moe_sorting_module, capacity, shares, sort_workspace
+from .sorting import MAX_TOKENS, build_moe_sorting_module, shares, sorted_arrays
 
 __all__ = ["MOE_SORT", "expert_marks", "routing", "sample_routing"]
 
@@ -42,23 +43,22 @@ def _plan_sort(target: Target, ids: Any, weights: Any, num_experts: int, block: 
     marks = expert_marks(expert_mask, num_experts, where)
     groups, rounds = shares(tokens, topk)
     run = build_moe_sorting_module(num_experts, topk, block, groups == 1, marks is not None, target=target)
-    words = sort_workspace(tokens, topk, num_experts)
-    counts = allocate(target, ids, (words,), "i32") if words else None
-    return Plan(lambda: run,
-                lambda *outs: (ids, weights, *outs, marks, None, counts, None, tokens, groups, rounds, 0, 0))
+
+    def operands(rows: Any, factors: Any, experts: Any, valid: Any, counts: Any = None) -> tuple[Any, ...]:
+        return ids, weights, rows, factors, experts, valid, marks, None, counts, None, tokens, groups, rounds, 0, 0
+
+    return Plan(lambda: run, operands, scratch=tuple(sorted_arrays(tokens, topk, num_experts, block).values())[4:])
 
 
 def _sort_results(ids: Any, weights: Any, num_experts: int, block: int, expert_mask: Any) -> tuple[Result, ...]:
-    rows = capacity(ids.shape[0], ids.shape[1], num_experts, block)
-    return (Result((rows,), "i32"), Result((rows,), "f32"), Result((cdiv(rows, block),), "i32"),
-            Result((2,), "i32"))
+    return tuple(sorted_arrays(ids.shape[0], ids.shape[1], num_experts, block).values())[:4]
 
 
 def _sort_reference(ids: Any, weights: Any, num_experts: int, block: int, expert_mask: Any) -> tuple[Any, ...]:
     import torch
 
     (tokens, topk), row, number = ids.shape, 0, 0
-    shapes = [r.shape for r in _sort_results(ids, weights, num_experts, block, expert_mask)]
+    shapes = [result.shape for result in _sort_results(ids, weights, num_experts, block, expert_mask)]
     rows = torch.full(shapes[0], (topk << 24) | tokens)
     factors, experts = torch.zeros(shapes[1]), torch.full(shapes[2], -1)
     for expert in range(num_experts):
@@ -101,6 +101,6 @@ MOE_SORT = Op(
     """,
     results=_sort_results, plan=_plan_sort, reference=_sort_reference, widths=(16, 37),
     sample=lambda draw, m, n, topk=2, block=16: (*sample_routing(draw, m, n, topk), n, block, None),
-    workspace=lambda target, ids, weights, num_experts, *_: 4 * sort_workspace(ids.shape[0], ids.shape[1], num_experts),
+    workspace=partial(scratch_of, _plan_sort),
     bench=lambda target, rows: [("moe_sort 8 of 256", (8192, 256), {"topk": 8, "block": 64})],
 )

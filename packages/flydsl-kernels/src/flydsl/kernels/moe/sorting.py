@@ -18,16 +18,17 @@ import flydsl.expr as fx
 from ..host.config import KernelConfig, require
 from ..host.dense import Extent, require_operands
 from ..host.dtypes import FLOATS
+from ..op import Result
 from ..parts.epilogue import FAR
 from ..parts.index import align_up, cdiv, div, mod
 from ..parts.memory import WORDS, Buffer, pointer, write_at
 from ..parts.reduce import Lds
+from ..route.kernel import RouteConfig, choose
 from ..target import Target, builder
-from .gating import RouteConfig, choose
 
 __all__ = [
     "MAX_TOKENS", "SortConfig", "build_moe_sorting_module", "capacity", "launch_sort",
-    "most_blocks", "shares", "sort_config", "sort_workspace",
+    "most_blocks", "shares", "sort_config", "sort_workspace", "sorted_arrays",
 ]
 
 ROUND = 256  # entries whose places are found together
@@ -51,6 +52,14 @@ def most_blocks(entries: int, experts: int, block: int) -> int:
 def capacity(tokens: Any, topk: int, experts: int, block: int) -> Any:
     """Rows that sorting may need: each expert's are padded to whole blocks."""
     return tokens * topk + experts * block - topk
+
+
+def sorted_arrays(tokens: int, topk: int, experts: int, block: int) -> dict[str, Result]:
+    """The four results of sorting, and the workspace if it takes some."""
+    rows, words = capacity(tokens, topk, experts, block), sort_workspace(tokens, topk, experts)
+    found = {"sorted_ids": Result((rows,), "i32"), "sorted_weights": Result((rows,), "f32"),
+             "sorted_experts": Result((cdiv(rows, block),), "i32"), "valid": Result((2,), "i32")}
+    return {**found, "counts": Result((words,), "i32")} if words else found
 
 
 def shares(tokens: int, topk: int) -> tuple[int, int]:

@@ -189,7 +189,7 @@ class BlockScaledProducts(TileProducts):
             while len(waiting) > most:
                 place, (value, factor) = at.pop(0), waiting.pop(0)
                 self.tally.add("valu", value.numel // self.op.packed)
-                total[place] = fx.math.fma(value, fx.full(value.numel, factor[0], fx.Float32), total[place])
+                total[place] = fx.math.fma(fx.full(value.numel, factor[0], fx.Float32), value, total[place])
 
         def multiply(given: Any, part: int, fragments: Any) -> Any:
             acc, (block, first) = [list(given[0]), list(given[1])], self.place(part)

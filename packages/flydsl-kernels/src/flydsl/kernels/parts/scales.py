@@ -16,7 +16,7 @@ from .matrix import MICRO_K, UNIT_SCALES
 from .memory import Buffer
 
 __all__ = ["WORD_K", "WORD_ROWS", "BlockScales", "HeldScales", "Microscales", "PairedScales", "RowScales", "ScaleLines",
-           "TileScales", "UnitScales"]
+           "TileScales", "UnitScales", "word_place"]
 
 WORD_K, WORD_ROWS = 256, 32  # of a word of scales in the order of ``e8m0_shuffle``
 _EVERY_BYTE = 0x01010101
@@ -135,6 +135,13 @@ class UnitScales(Microscales):
 
     def of(self, t: KTile, held: list[Any], call: int) -> list[tuple[Any, int]]:
         return [(fx.Int32(UNIT_SCALES), 0)] * self._tiles
+
+
+def word_place(row: Any, group: Any, columns: int) -> Any:
+    """Byte of the scale of a row's group of 32 k in the order of ``e8m0_shuffle``, `columns` a row."""
+    far = fx.Int64(div(row, WORD_ROWS) * WORD_ROWS) * columns
+    near = div(group, 8) * 256 + mod(group, 4) * 64 + mod(row, 16) * 4 + mod(div(group, 4), 2) * 2
+    return far + fx.Int64(near + mod(div(row, 16), 2))
 
 
 class PairedScales(Microscales):

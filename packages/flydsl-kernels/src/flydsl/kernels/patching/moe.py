@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from .. import ops as _ops
-from ..moe.op import ROUTE
+from ..route.op import ROUTE
 from .experts import HALVES, Experts, differs, in_double, moe, read_experts, refuse_parameters
 
 __all__ = ["MixtureForward", "is_mixture", "kernels_of", "refuse_mixture", "refuse_mixture_call"]

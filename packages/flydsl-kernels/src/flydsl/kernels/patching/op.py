@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..host.config import require
 from ..host.weights import in_order_of
-from ..moe.op import MOE, moe_workspace
-from ..op import Op
+from ..moe.op import MOE
+from ..op import Op, Plan, scratch_of
+from ..target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +59,10 @@ def _as_stacked(stack: Any, x: Any, w1: Any, w2: Any, weights: Any, ids: Any, ac
             interleaved)
 
 
+def _plan(target: Target, *arguments: Any) -> Plan | None:
+    return MOE.plan(target, *_as_stacked(kept, *arguments))
+
+
 def _sample_modules(draw: Any, m: int, n: int, dtype: str = "bf16") -> tuple[Any, ...]:
     x, w1, w2, weights, ids, activation, limit, *_ = MOE.sample(draw, m, n, dtype=dtype)
     layers = [half.contiguous() for expert in w1 for half in expert.chunk(2)]
@@ -69,10 +75,10 @@ MOE_MODULES = Op(
     "Tensor? b2, bool interleaved, bool transposed) -> Tensor",
     "`moe` of weights as modules hold them: gate and up, and down, of each expert; or stacked the other way round",
     results=MOE.results,
-    plan=lambda target, *arguments: MOE.plan(target, *_as_stacked(kept, *arguments)),
+    plan=_plan,
     reference=lambda *arguments: MOE.reference(*_as_stacked(stacked, *arguments)), widths=(64, 72), public=False,
     sample=_sample_modules, tolerance=MOE.tolerance, numpy=False, archs=MOE.archs,
-    workspace=lambda target, *arguments: moe_workspace(target, *_as_stacked(kept, *arguments)),
+    workspace=partial(scratch_of, _plan),
 )
 
 OPS = [MOE_MODULES]

@@ -8,24 +8,26 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..elementwise.gated import activation_gradient, activation_reference, halves, joined
 from ..gemm.op import GEMM
-from ..host.arrays import allocate, as_rows
+from ..host.arrays import as_rows
 from ..host.config import require
 from ..host.dtypes import dtype_name
-from ..op import Gradient, Op, Plan, like
+from ..moe.config import ARCHS, GroupedConfig
+from ..moe.experts import experts_config
+from ..moe.grouped import launch_grouped
+from ..moe.weights import ordered, weight_dtype
+from ..op import Gradient, Op, Plan, Result, like, scratch_of
 from ..parts.index import cdiv
 from ..target import Target
-from .activation import activation_gradient, activation_reference, halves, joined
-from .config import ARCHS, GroupedConfig
-from .experts import experts_config
-from .grouped import launch_grouped
 
-__all__ = ["MLP"]
+__all__ = ["MLP", "OPS"]
 
 
 def _sizes(x: Any, w_gate_up: Any, w_down: Any) -> tuple[int, int, int]:
@@ -51,8 +53,6 @@ def _launcher(up: GroupedConfig, down: GroupedConfig) -> Any:
 
 def _plan(target: Target, x: Any, w_gate_up: Any, w_down: Any, activation: str, limit: float | None,
           interleaved: bool) -> Plan | None:
-    from .weights import ordered, weight_dtype
-
     where = "mlp"
     dtype = dtype_name(x, where, ("f16", "bf16"))
     m, model, inter = _sizes(x, w_gate_up, w_down)
@@ -63,8 +63,8 @@ def _plan(target: Target, x: Any, w_gate_up: Any, w_down: Any, activation: str, 
     if not m:
         return None
     operands = as_rows(x, where), ordered(w_gate_up, up, interleaved), ordered(w_down, down)
-    inner = allocate(target, x, (m, inter), dtype)
-    return Plan(lambda: _launcher(up, down), lambda out: (*operands, inner, out, m, cdiv(m, up.tile_m)))
+    return Plan(lambda: _launcher(up, down), lambda out, inner: (*operands, inner, out, m, cdiv(m, up.tile_m)),
+                scratch=(Result((m, inter), dtype),))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -111,7 +111,9 @@ MLP = Op(
     results=lambda x, *_: (like(x),), plan=_plan, reference=_reference, widths=(64, 72), sample=_sample, numpy=False,
     tolerance=2.0**-7, archs=ARCHS,
     gradient=Gradient(_gradient, _save, of=("x", "w_gate_up", "w_down")),
-    workspace=lambda target, x, w_gate_up, w_down, *_: 2 * math.prod(x.shape[:-1]) * w_down.shape[1],
+    workspace=partial(scratch_of, _plan),
     bench=lambda target, rows: [(f"mlp of {m} rows", (m, 2048), {"inter": 4096}) for m in (16, 1024)],
     flops=lambda x, w_gate_up, w_down, *_: 6 * math.prod(x.shape) * w_down.shape[1],
 )
+
+OPS = [MLP]

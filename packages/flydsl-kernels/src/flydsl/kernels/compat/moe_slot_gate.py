@@ -9,15 +9,14 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-
-from ..host.config import KernelConfig, require
-from ..host.dense import Extent, require_operands
-from ..host.dtypes import FLOATS, float_dtype
-from ..parts.epilogue import GATED, gated
-from ..parts.memory import Buffer, pointer
-from ..parts.units import THREADS, Units
-from ..target import Target
-from .rows import TOKEN
+from flydsl.kernels.host.config import KernelConfig, require
+from flydsl.kernels.host.dense import Extent, require_operands
+from flydsl.kernels.host.dtypes import FLOATS, float_dtype
+from flydsl.kernels.moe.rows import TOKEN
+from flydsl.kernels.parts.epilogue import GATED, gated
+from flydsl.kernels.parts.memory import Buffer, pointer
+from flydsl.kernels.parts.units import THREADS, Units
+from flydsl.kernels.target import Target
 
 __all__ = ["SlotGate", "slot_gate", "slot_gate_launcher"]
 

@@ -10,20 +10,6 @@ from ..parts.epilogue import SWIGLU_LIMIT
 __all__ = ["activation_gradient", "activation_reference", "halves", "joined"]
 
 
-def activation_reference(gate: Any, up: Any, activation: str, limit: float | None) -> Any:
-    """The activation by its definition, of tensors of any dtype; see :data:`flydsl.kernels.moe.op.MOE`."""
-    from torch.nn import functional
-
-    limit = SWIGLU_LIMIT if activation == "swiglu" and limit is None else limit
-    if limit is not None:
-        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
-    if activation == "swiglu":
-        return gate * (1.702 * gate).sigmoid() * (up + 1)
-    if activation == "situ":
-        return gate.tanh() * gate.sigmoid() * up.tanh()
-    return (functional.silu(gate) if activation == "silu" else functional.gelu(gate, approximate="tanh")) * up
-
-
 def _gate(g: Any, activation: str) -> tuple[Any, Any]:
     """What the gate is multiplied by up with, and its derivative."""
     if activation == "gelu":
@@ -38,22 +24,32 @@ def _gate(g: Any, activation: str) -> tuple[Any, Any]:
     return g * s, s + c * g * s * (1 - s)
 
 
+def _up(u: Any, activation: str) -> tuple[Any, Any]:
+    """The same of up."""
+    if activation == "situ":
+        t = u.tanh()
+        return t, 1 - t * t
+    return (u + 1 if activation == "swiglu" else u), 1.0
+
+
+def _limit(activation: str, limit: float | None) -> float:
+    """Where gate and up are clamped."""
+    return limit or (SWIGLU_LIMIT if activation == "swiglu" else math.inf)
+
+
+def activation_reference(gate: Any, up: Any, activation: str, limit: float | None) -> Any:
+    """The activation by its definition, of tensors of any dtype; see :data:`flydsl.kernels.moe.op.MOE`."""
+    limit = _limit(activation, limit)
+    return _gate(gate.clamp(max=limit), activation)[0] * _up(up.clamp(-limit, limit), activation)[0]
+
+
 def activation_gradient(gate: Any, up: Any, dh: Any, activation: str, limit: float | None) -> tuple[Any, Any, Any]:
     """(h, gradient of gate, gradient of up) of tensors of f32. By hand: within an operator torch records nothing, and
     `torch.func` fails under the modes in which operators are checked and compiled."""
-    limit = SWIGLU_LIMIT if activation == "swiglu" and limit is None else limit
-    inside: tuple[Any, Any] = (1.0, 1.0)
-    if limit is not None:
-        inside = (gate <= limit).float(), (up.abs() <= limit).float()
-        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
-    f, df = _gate(gate, activation)
-    factor, slope = up, 1.0
-    if activation == "swiglu":
-        factor = up + 1
-    elif activation == "situ":
-        factor = up.tanh()
-        slope = 1 - factor * factor
-    return f * factor, dh * factor * df * inside[0], dh * f * slope * inside[1]
+    limit = _limit(activation, limit)
+    f, df = _gate(gate.clamp(max=limit), activation)
+    factor, slope = _up(up.clamp(-limit, limit), activation)
+    return f * factor, dh * factor * df * (gate <= limit), dh * f * slope * (up.abs() <= limit)
 
 
 def halves(z: Any, interleaved: bool) -> tuple[Any, Any]:

@@ -1,0 +1,1 @@
+"""Gated layers of dense models."""

@@ -1,0 +1,1 @@
+"""Routing: the best experts of a token by their scores."""
