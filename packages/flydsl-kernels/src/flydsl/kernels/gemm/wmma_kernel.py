@@ -68,7 +68,7 @@ def wmma_loop(config: WmmaConfig, a_data: Any, b_data: Any, m: Any, row: Any, co
         scales: of A and B, if the instruction takes them.
         begin: the first k tile.
     """
-    a_tile, b_tile, tally, stage_bytes = config.a_tile, config.b_tile, Tally(), config.stage_bytes(0)
+    a_tile, b_tile, tally, stage_bytes = config.a_tile, config.b_tile, Tally(), config.tile_bytes
     wave = config.wave_place(lane)
     ring = Lds().array(fx.Int32, config.lds_bytes // 4).ptr
     # A row of B's tile in memory and in LDS: of B, or a slab of them.

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import flydsl.expr as fx
 
 from .index import div, mod
 from .lane import Lane
-from .memory import WORDS, lds_read
+from .memory import WORDS, lds_read, taken
 
 __all__ = ["CHUNK_BYTES", "HalvesTile", "Reader", "RowTile", "SpreadTile", "StoredTile", "TurnedTile", "WideStoredTile"]
 
@@ -41,6 +41,9 @@ class RowTile:
     threads: int
     bank_bytes: int = 128
     interleaved: bool = field(default=False, kw_only=True)
+
+    #: Reads of LDS for a chunk.
+    READS: ClassVar[int] = 1
 
     @property
     def chunks(self) -> int:
@@ -70,11 +73,6 @@ class RowTile:
     def loads(self) -> int:
         """Chunks that a thread moves."""
         return self.rows * self.chunks // self.threads
-
-    @property
-    def reads(self) -> int:
-        """Reads of LDS for a chunk."""
-        return 1
 
     def swizzle(self, row: Any) -> Any:
         """What the chunk numbers of `row` are exchanged with."""
@@ -117,25 +115,21 @@ class RowTile:
         rows, rest = divmod(self.threads, self.chunks)
         return None if rest or rows % period else rows
 
+    def alike(self, fragment: int) -> int:
+        """One of the first fragments whose chunks are exchanged as those of this one."""
+        return 0
+
     def reader(self, base: Any, start: Any, lane: Lane, groups: int) -> Reader:
         """The reader of fragments whose tile 0 begins with row `start`, a multiple of 16; a block is `groups` chunks.
 
-        The exchange of a row repeats every 16 rows, so the address of a tile differs by a constant only. Lane groups
-        beyond the `groups` of a block read what the first ones do.
+        The address of a tile differs from that of one that is exchanged alike by a constant only. Lane groups beyond
+        the `groups` of a block read what the first ones do.
         """
-        base = base if isinstance(start, int) and start == 0 else base + start * self.row_words
-        row = self.row_of_lane(lane)
-        words = fx.make_layout(self.rows * self.chunks, WORDS)  # tells that chunks are aligned
-        first, key = row * self.chunks, mod(lane.group, groups) ^ self.swizzle(row)
-
-        def place(block: Any) -> Any:
-            return first + (key ^ (block * groups))
-
-        places = [place(block) for block in range(self.chunks // groups)]
-
-        def read(tile: int, block: Any) -> Any:
-            at = places[block] if isinstance(block, int) else place(block)
-            return lds_read(base + fx.crd2idx(at, words), tile * 16 * self.row_words)
+        def read(fragment: int, block: Any) -> Any:
+            near = self.alike(fragment)
+            # Both parts of the number are apart, and so the exchange of a row is one with the first of them.
+            at = self.at(self.row_of(near, start + self.row_of_lane(lane)), mod(lane.group, groups) ^ (block * groups))
+            return lds_read(base, at + (self.row_of(fragment, 0) - self.row_of(near, 0)) * self.row_words)
 
         return read
 
@@ -159,11 +153,6 @@ class SpreadTile(RowTile):
     def _slots(self) -> int:
         return self.bank_bytes // CHUNK_BYTES
 
-    @property
-    def _per_cycle(self) -> int:
-        """Rows that share a cycle of the banks."""
-        return max(self._slots // self.chunks, 1)
-
     @staticmethod
     def fits(row_bytes: int, bank_bytes: int, apart: int) -> bool:
         """Whether the rows that share a cycle of the banks are exchanged alike."""
@@ -184,14 +173,9 @@ class SpreadTile(RowTile):
         linear = (row * self.chunks + chunk) ^ self.swizzle(row)
         return div(linear, self.chunks), mod(linear, self.chunks)
 
-    def reader(self, base: Any, start: Any, lane: Lane, groups: int) -> Reader:
-        """As that of :class:`RowTile`, of fragments; `start` is 0."""
-        def read(fragment: int, block: Any) -> Any:
-            near = fragment % self.apart % self._per_cycle
-            at = self.at(self.row_of(near, lane.row), lane.group + block * groups)
-            return lds_read(base, at + (self.row_of(fragment, 0) - near) * self.row_words)
-
-        return read
+    def alike(self, fragment: int) -> int:
+        rows = max(self._slots // self.chunks, 1)  # that share a cycle of the banks
+        return fragment % self.apart % rows
 
 
 @dataclass(frozen=True)
@@ -227,14 +211,8 @@ class TurnedTile(RowTile):
         far = mod(far * (self.BANK_CHUNKS // per_cycle), self.BANK_CHUNKS) + div(far, per_cycle)
         return ((row * self.chunks + chunk) ^ (near ^ far)) * WORDS
 
-    def reader(self, base: Any, start: Any, lane: Lane, groups: int) -> Reader:
-        period = self.BANK_CHUNKS * self.BANK_CHUNKS // 16  # tiles after which the exchange repeats
-
-        def read(tile: int, block: Any) -> Any:
-            at = self.at(start + self.row_of_lane(lane) + tile % period * 16, mod(lane.group, groups) + block * groups)
-            return lds_read(base, at + (tile - tile % period) * 16 * self.row_words)
-
-        return read
+    def alike(self, fragment: int) -> int:
+        return fragment % (self.BANK_CHUNKS * self.BANK_CHUNKS // 16)
 
 
 @dataclass(frozen=True)
@@ -246,15 +224,12 @@ class StoredTile(RowTile):
     segments of 32 bytes are exchanged by the number of k.
     """
 
+    READS = 2
     LANES = 8  # elements of a chunk
 
     @property
     def columns(self) -> int:
         return self.row_bytes // 2
-
-    @property
-    def reads(self) -> int:
-        return 2
 
     @staticmethod
     def fits(columns: int) -> bool:
@@ -282,17 +257,10 @@ class StoredTile(RowTile):
         def read(tile: int, block: Any) -> Any:
             place = k * self.columns + self.element_of(k, start + tile * 16 + column)
             at = place + block * (groups * self.LANES * self.columns)
-            first, second = (self.turned(atom, halves + (at + half * (4 * self.columns)), 4) for half in range(2))
+            first, second = (taken(atom, halves + (at + half * (4 * self.columns)), 4) for half in range(2))
             return first.shuffle(second, list(range(8))).bitcast(fx.Int32)
 
         return read
-
-    @staticmethod
-    def turned(atom: Any, place: Any, count: int) -> Any:
-        """What a transposing read gives a lane that reads `count` elements at a place."""
-        register = fx.make_rmem_tensor(count, fx.Int16)
-        fx.copy(atom, fx.make_view(place, fx.make_layout(count, 1)), register)
-        return register.load()
 
 
 @dataclass(frozen=True)
@@ -301,9 +269,7 @@ class WideStoredTile(StoredTile):
     take 16 bytes (eight columns) of eight k, so chunks are exchanged by the number of k.
     """
 
-    @property
-    def reads(self) -> int:
-        return 1
+    READS = 1
 
     @staticmethod
     def fits(columns: int) -> bool:
@@ -320,7 +286,7 @@ class WideStoredTile(StoredTile):
         def read(tile: int, block: Any) -> Any:
             far = (tile - tile % period) * (2 * WORDS) + block * (groups * self.LANES * self.row_words)
             place = fx.recast_iter(fx.Int16, near[tile % period] + far)
-            return self.turned(atom, place, self.LANES).bitcast(fx.Int32)
+            return taken(atom, place, self.LANES).bitcast(fx.Int32)
 
         return read
 
@@ -340,8 +306,8 @@ class HalvesTile(RowTile):
     gap: int = WORDS
 
     @property
-    def words(self) -> int:
-        return super().words + self.rows // 16 * self.gap
+    def bytes(self) -> int:
+        return super().bytes + self.rows // 16 * self.gap * 4
 
     def at(self, row: Any, chunk: Any) -> Any:
         inside = mod(chunk, 2 * LANE_GROUPS)
