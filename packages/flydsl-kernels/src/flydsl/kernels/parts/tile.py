@@ -115,27 +115,48 @@ class RowTile:
         rows, rest = divmod(self.threads, self.chunks)
         return None if rest or rows % period else rows
 
-    def alike(self, fragment: int) -> int:
-        """One of the first fragments whose chunks are exchanged as those of this one."""
-        return 0
-
     def reader(self, base: Any, start: Any, lane: Lane, groups: int) -> Reader:
         """The reader of fragments whose tile 0 begins with row `start`, a multiple of 16; a block is `groups` chunks.
 
-        The address of a tile differs from that of one that is exchanged alike by a constant only. Lane groups beyond
-        the `groups` of a block read what the first ones do.
+        The exchange of a row repeats every 16 rows, so the address of a tile differs by a constant only. Lane groups
+        beyond the `groups` of a block read what the first ones do.
         """
+        base = base if isinstance(start, int) and start == 0 else base + start * self.row_words
+        row = self.row_of_lane(lane)
+        words = fx.make_layout(self.rows * self.chunks, WORDS)  # tells that chunks are aligned
+        first, key = row * self.chunks, mod(lane.group, groups) ^ self.swizzle(row)
+
+        def place(block: Any) -> Any:
+            return first + (key ^ (block * groups))
+
+        places = [place(block) for block in range(self.chunks // groups)]
+
+        def read(tile: int, block: Any) -> Any:
+            at = places[block] if isinstance(block, int) else place(block)
+            return lds_read(base + fx.crd2idx(at, words), tile * 16 * self.row_words)
+
+        return read
+
+
+@dataclass(frozen=True)
+class AcrossTile(RowTile):
+    """A tile whose chunks are exchanged over all banks, across rows."""
+
+    def alike(self, fragment: int) -> int:
+        """One of the first fragments that is exchanged as this one is."""
+        raise NotImplementedError
+
+    def reader(self, base: Any, start: Any, lane: Lane, groups: int) -> Reader:
         def read(fragment: int, block: Any) -> Any:
             near = self.alike(fragment)
-            # Both parts of the number are apart, and so the exchange of a row is one with the first of them.
-            at = self.at(self.row_of(near, start + self.row_of_lane(lane)), mod(lane.group, groups) ^ (block * groups))
+            at = self.at(self.row_of(near, start + self.row_of_lane(lane)), mod(lane.group, groups) + block * groups)
             return lds_read(base, at + (self.row_of(fragment, 0) - self.row_of(near, 0)) * self.row_words)
 
         return read
 
 
 @dataclass(frozen=True)
-class SpreadTile(RowTile):
+class SpreadTile(AcrossTile):
     """A tile whose fragments take rows that are `apart` from lane to lane: fragment f has, of every `16 * apart` rows,
     those with ``row % apart == f % apart``. A lane's rows of `apart` fragments are then consecutive.
 
@@ -179,7 +200,7 @@ class SpreadTile(RowTile):
 
 
 @dataclass(frozen=True)
-class TurnedTile(RowTile):
+class TurnedTile(AcrossTile):
     """A tile whose writers hold blocks of eight k of several rows: at a time, neighbouring lanes write rows up to
     eight apart, and 16 lanes read neighbouring rows. Chunks are exchanged over all banks, by both parts of the row.
     """
