@@ -226,6 +226,12 @@ class GemmConfig(ProductConfig):
         self.need(where, length == 0 or (ok and length >= least and length % unit == 0),
                   f"{name} must be 0 or{of} a multiple of {unit} elements and at least {least}, got {length}")
 
+    def check_loads(self, where: str, name: str, tile_bytes: int) -> None:
+        """ValueError unless each thread has whole chunks of an operand's tile."""
+        unit = self.threads * CHUNK_BYTES
+        self.need(where, tile_bytes % unit == 0, f"a tile of {name} must be a multiple of {unit} bytes, it has "
+                  f"{tile_bytes}")
+
 
 def eight_waves(config: Config, large: int) -> Config:
     """With eight waves along the columns instead of four, two on a SIMD, if the tile has at least `large` elements of C

@@ -13,7 +13,7 @@ from ..host.config import require
 from ..host.dense import Extent
 from ..parts.matrix import MatrixOp, matrix_op
 from ..parts.memory import WORDS
-from ..parts.tile import CHUNK_BYTES, RowTile, StoredTile, TurnedTile, WideStoredTile
+from ..parts.tile import RowTile, StoredTile, TurnedTile, WideStoredTile
 from ..target import Target
 from .config import GemmConfig
 
@@ -135,10 +135,8 @@ def dense_config(where: str, target: Target, **fields: Any) -> DenseConfig:
     size = config.op.element_bytes
     config.check_tile(where, config.op.block_bytes * config.op.blocks // size * config.k_waves, ragged=True)
     need(config.waves <= 16, f"at most 16 waves fit a workgroup, got {config.waves}")
-    unit = config.threads * CHUNK_BYTES  # whole chunks of each thread
     for name, rows in (("a", config.tile_m), ("b", config.tile_n)):
-        need(rows * config.row_bytes % unit == 0,
-             f"a tile of {name} must be a multiple of {unit} bytes, it has {rows * config.row_bytes}")
+        config.check_loads(where, name, rows * config.row_bytes)
     need(config.k * size % 16 == 0 or config.layout == "tn",
          f"K must be a multiple of {16 // size} for layout {config.layout}, got {config.k}")
     need(config.n % 8 == 0 or config.layout[1] == "t", f"N must be a multiple of 8 where b is row-major, "

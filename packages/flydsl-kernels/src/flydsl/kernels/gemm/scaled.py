@@ -54,7 +54,8 @@ def product(config: GemmConfig) -> Any:
 
     @flyc.jit
     def gemm(c, a, b, scale_a, scale_b, bias, M: fx.Int32, stream: fx.Stream = fx.Stream(None)):  # noqa: N803
-        given, taken = {"c": c, "a": a, "b": b, "scale_a": scale_a, "scale_b": scale_b, "bias": bias}, config.extents(M)
+        given = {"c": c, "a": a, "b": b, "scale_a": scale_a, "scale_b": scale_b, "bias": bias}
+        taken = config.extents(M)
         FAMILIES[type(config)]({name: x for name, x in given.items() if name in taken}, M, config, stream)
 
     return gemm

@@ -89,13 +89,8 @@ class WmmaConfig(GemmConfig):
         return self.tile_k // self.step
 
     @property
-    def clustered(self) -> bool:
-        """Whether workgroups share tiles."""
-        return self.cluster_m * self.cluster_n > 1
-
-    @property
     def cluster(self) -> tuple[int, ...] | None:
-        return (self.cluster_m, self.cluster_n, 1) if self.clustered else None
+        return (self.cluster_m, self.cluster_n, 1) if self.cluster_m * self.cluster_n > 1 else None
 
     @property
     def hints(self) -> dict[str, Any]:
@@ -134,8 +129,12 @@ class WmmaConfig(GemmConfig):
         return found
 
     @property
+    def row_bytes(self) -> int:
+        return self.steps * self.step_bytes[0]
+
+    @property
     def a_tile(self) -> TensorTile:
-        return TensorTile(self.tile_m, self.steps * self.step_bytes[0], True)
+        return TensorTile(self.tile_m, self.row_bytes, True)
 
     @property
     def b_tile(self) -> TensorTile:
@@ -200,7 +199,7 @@ def wmma_config(where: str, target: Target, **fields: Any) -> WmmaConfig:
          f"got {config.cluster_m} x {config.cluster_n}")
     need(config.n // config.tile_n % config.cluster_n == 0,
          f"N = {config.n} must be a multiple of tile_n * cluster_n = {config.tile_n * config.cluster_n}")
-    need(not (config.clustered and config.group), "workgroups of a cluster lie as launched: no group is possible")
+    need(not (config.cluster and config.group), "workgroups of a cluster lie as launched: no group is possible")
     need(2 <= config.stages <= 4, f"stages must be 2, 3 or 4, got {config.stages}")
     config.check_apart(where, "lda", config.k, 32)
     config.check_apart(where, "ldc", config.n, 8)
