@@ -18,8 +18,9 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.epilogue import Epilogue, store_tile
+from ..parts.index import cdiv
 from ..parts.lane import lane_of
-from ..parts.mainloop import Held, MainLoop, Staged
+from ..parts.mainloop import Held, KTile, MainLoop, Staged
 from ..parts.memory import pointer
 from ..parts.operand import Advance, Fragments, Rows, Shuffled
 from ..parts.products import TileProducts, part_rows
@@ -32,6 +33,35 @@ from .config import run
 __all__ = ["launch_mx"]
 
 WAVE = 64
+
+
+class _Weights:
+    """B of a wave and the scale words of both operands, which are fetched together: the words between the strips, since
+    they take less of the memory pipeline, or after them if all strips are needed at once.
+
+    Args:
+        between: whether the words go between the strips.
+    """
+
+    def __init__(self, b: Shuffled, scales: tuple[PairedScales, PairedScales], strips: int, between: bool) -> None:
+        self._b, self._scales, self._strips, self._between = b, scales, strips, between
+
+    def loads(self, t: KTile) -> int:
+        """Loads of a tile."""
+        return self._b.loads + sum(side.loads(t) for side in self._scales)
+
+    def fetch(self, t: KTile, before: Any) -> tuple[Any, Any]:
+        """Start loading (strips, words of A and B) of a tile; the words of the tile `before` hold for all 256 k."""
+        todo = [(side, i) for side in (0, 1) for i in range(self._scales[side].loads(t))]
+        strips: list[Any] = []
+        words: list[list[Any]] = [[], []]
+        for ni in range(self._strips):
+            strips.append(self._b.strip(t, ni))
+            share = cdiv(len(todo), self._strips - ni) if self._between or ni == self._strips - 1 else 0
+            for side, i in todo[:share]:
+                words[side].append(self._scales[side].word(t, i))
+            todo = todo[share:]
+        return strips, words if words[0] else before[1]
 
 
 @flyc.kernel
@@ -57,12 +87,14 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     # The order in a part: by columns if these are many, since the last of B arrives late; else by rows, as the second
     # of A does.
     by_columns = config.n_repeat > part_rows(config.m_repeat)
-    scales = HeldScales((scale_a, scale_b), lambda held: held[1])
+    weights = _Weights(b, (scale_a, scale_b), config.n_repeat, by_columns)
+
+    scales = HeldScales((scale_a, scale_b), lambda held: held[0][1])
     products = TileProducts(config.op, tally, config.m_repeat, config.n_repeat, config.steps,
                             a.reader(lane, 0, LANE_GROUPS),
-                            Fragments(lambda held, strip, block: held[0][strip][block], reads=0), scales=scales.of,
+                            Fragments(lambda held, strip, block: held[0][0][strip][block], reads=0), scales=scales.of,
                             columns_first=by_columns)
-    sources: list[Any] = [Held(lambda t, _: b.fetch(t), b.loads), scales.source, Staged(a, reach, config.together)]
+    sources: list[Any] = [Held(weights.fetch, weights.loads), Staged(a, reach, config.together)]
     # Of what is loaded while its predecessor is in use there are two: a turn is as many tiles as it takes.
     acc = MainLoop(config.k_tiles, config.stages, sources, products, tally, 2 * (WORD_K // config.tile_k),
                    (partial(hot_loop_schedule, early_writes=True), hot_loop_schedule), fx.barrier,
