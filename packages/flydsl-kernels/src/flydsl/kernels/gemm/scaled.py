@@ -249,7 +249,7 @@ def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
     shapes = tuple(scale_a.shape), tuple(scale_b.shape)
     require(where, k > 0 and shapes == ((*a.shape[:-1], k // MICRO_GROUP), (n, k // MICRO_GROUP))
             and all(t.element_size() == 1 for t in (a, b, scale_a, scale_b)),
-            f"bytes of a positive K with a scale per {MICRO_GROUP} are needed, got {tuple(a.shape)} of {a_dtype}, "
+            f"bytes of one K with a scale per {MICRO_GROUP}, one at least, are needed, got {tuple(a.shape)} of {a_dtype}, "
             f"{tuple(b.shape)} of {b_dtype}, scales {shapes[0]} and {shapes[1]}")
     if not m or not n:
         return None
