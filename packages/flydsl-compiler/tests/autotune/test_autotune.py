@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from known_times import Calls, tuned
 
-from flydsl.autotune import Config, autotune, do_bench
+from flydsl.autotune import Autotuner, Config, autotune, do_bench
 from flydsl.utils import env
 
 
@@ -24,6 +24,21 @@ def test_config_round_trip() -> None:
     assert config.compiler_opts() == {"waves_per_eu": 2}
     with pytest.raises(TypeError, match="maxnreg"):
         Config(maxnreg=3)
+
+
+def test_names_of_the_namespace() -> None:
+    import flydsl
+    import flydsl.compiler as flyc
+    from flydsl import Config as config  # type: ignore[attr-defined]
+    from flydsl import autotune as decorator
+
+    calls: Calls = []
+    tuner = decorator([config(tile=2)], key=[])(lambda x, tile=0: calls.append((x, tile)))
+    tuner(1)
+    assert isinstance(tuner, Autotuner) and calls[-1] == (1, 2) and config is Config
+    assert flydsl.__version__ == flyc.__version__  # type: ignore[attr-defined]
+    with pytest.raises(ImportError, match="Konfig"):
+        from flydsl import Konfig  # type: ignore[attr-defined]  # noqa: F401
 
 
 def test_policies_have_positions_as_published() -> None:

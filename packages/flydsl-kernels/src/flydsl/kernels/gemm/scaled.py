@@ -121,9 +121,10 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
                     out_dtype: torch.dtype, layout: str = "") -> Plan | None:
     """``act(a b^T * scale_a[row] * scale_b[column] + bias)`` with a shuffled weight, whose tag is checked unless
     `layout` says what it would."""
-    where, b = "preshuffle_gemm", layouts.told(b, layout)
+    where, given, b = "preshuffle_gemm", b, layouts.told(b, layout)
     int4 = layouts.layout_of(b) == layouts.B_16X16_INT4
-    layouts.check_layout(b, layouts.B_16X16_INT4 if int4 else layouts.B_16X16, where)
+    order = layouts.B_16X16_INT4 if int4 else layouts.B_16X16
+    layouts.check_layout(b, order, where)
     dtype = dtype_name(a, where, ("i8", "fp8", "f16", "bf16"))
     if int4 and dtype != "i8":
         raise TypeError(f"{where}: int4 weights need int8 activations, got {a.dtype}")
@@ -145,6 +146,13 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     require(where, epilogue in ACTIVATIONS, f"activation must be none, relu, silu or gelu, got {activation!r}")
     if not m or not n:
         return None
+    target.require(where, *PRESHUFFLE)
+    more_n, more_k = _more(n, k, PRESHUFFLE[target.arch][0.5 if int4 else a.element_size()])
+    if more_n or more_k:
+        weight = _wider_shuffled(given, more_n, more_k // 2 if int4 else more_k)
+        wide = plan_preshuffle(target, padded(rows, more_k, 1), weight, scale_a, _longer(scale_b, more_n),
+                               _longer(bias, more_n), activation, out_dtype, order)
+        return _narrowed(wide, rows, n, more_n, out_dtype)
     kind = "int4" if int4 else dtype
     tile = default_tiles(target, m, n, k, 0.5 if int4 else a.element_size(), kind)
     config = preshuffle_config(where, target, n=n, k=k, **tile.sizes, out_dtype=out_name,
@@ -156,17 +164,23 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
 def plan_blockscale(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
                     out_dtype: torch.dtype, layout: str = "") -> Plan | None:
     """fp8 with a scale per (row, 128 k) of a, f32 (K/128, M), and per (128 columns, 128 k) of the shuffled b."""
-    where, b = "blockscale_gemm", layouts.told(b, layout)
+    where, given, b = "blockscale_gemm", b, layouts.told(b, layout)
     layouts.check_layout(b, layouts.B_16X16, where)
     _require_fp8(where, target, a, b)
     rows, (m, n, k), out_name = _sizes(where, a, b, out_dtype)
-    for name, scale, shape in (("scale_a", scale_a, (k // SCALE_BLOCK, m)),
-                               ("scale_b", scale_b, (cdiv(n, SCALE_BLOCK), k // SCALE_BLOCK))):
+    blocks = cdiv(k, SCALE_BLOCK)
+    for name, scale, shape in (("scale_a", scale_a, (blocks, m)),
+                               ("scale_b", scale_b, (cdiv(n, SCALE_BLOCK), blocks))):
         require(where, tuple(scale.shape) == shape and scale.dtype == torch.float32,
                 f"{name} must be f32 of shape {shape}, got {scale.dtype} {tuple(scale.shape)}")
     if not m or not n:
         return None
     target.require(where, *BLOCK_SCALE)
+    more_n, more_k = _more(n, k, BLOCK_SCALE[target.arch])
+    if more_n or more_k:  # which have no block of scales of their own
+        weight = _wider_shuffled(given, more_n, more_k)
+        wide = plan_blockscale(target, padded(rows, more_k, 1), weight, scale_a, scale_b, out_dtype, layouts.B_16X16)
+        return _narrowed(wide, rows, n, more_n, out_dtype)
     tile = choose(BLOCK_SCALE[target.arch], where, target, "fp8", m, n, k)
     config = preshuffle_config(where, target, n=n, k=k, **tile.sizes, in_dtype="fp8", out_dtype=out_name,
                                block_scale=True)
@@ -191,9 +205,11 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
     if takes_preshuffled(target, n, k, 1):
         return plan_preshuffle(target, rows, preshuffled(b), scale_a, scale_b, None, "none", out_dtype)
     tiles = scaled_tiles(target)
-    more_n, more_k = -n % min(tile.n for tile in tiles), -k % min(tile.k for tile in tiles)
+    more_n, more_k = _more(n, k, tiles)
     if (more_n or more_k) and not (takes_row_scales(target, k) and out_dtype == torch.bfloat16):
-        return _filled_up(target, rows, b, scale_a, scale_b, out_dtype, more_n, more_k)
+        wide = plan_scaled(target, padded(rows, more_k, 1), _wider(b, more_n, more_k), scale_a,
+                           _longer(scale_b, more_n), out_dtype)
+        return _narrowed(wide, rows, n, more_n, out_dtype)
     if out_dtype != torch.bfloat16:
         raise TypeError(f"{where}: out_dtype must be torch.bfloat16 here, got {out_dtype}")
     if not m or not n:
@@ -204,8 +220,9 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
         config = tiled_wmma(where, target, n, k, tile, ("fp8",), "bf16")
         b = in_order(b, "gfx1250_16x16", lambda w: layouts.preshuffle_b_16x16(w, n, k))
     elif target.matrix == "wmma":
-        wide, usual = tiles
-        config = rdna_fp8_config(where, target, n=n, k=k, **(wide if m >= wide.n and n % wide.n == 0 else usual).sizes)
+        large, usual = tiles
+        tile = large if m >= large.n and n % large.n == 0 else usual
+        config = rdna_fp8_config(where, target, n=n, k=k, **tile.sizes)
         b = in_order(b, "rdna_fp8", lambda w: layouts.preshuffle_b_fp8(w.t()))
     else:
         config = row_scale_config(where, target, n, k, row_scale_block(target, m, n))
@@ -213,14 +230,35 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
     return _plan(config, rows, b, scale_a, scale_b)
 
 
-def _filled_up(target: Target, rows: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
-               out_dtype: torch.dtype, more_n: int, more_k: int) -> Plan | None:
-    """The plan of copies with so many columns and k of zeros more, of which the columns are dropped; that of the weight
-    is kept."""
-    n = b.shape[0]
-    weight = in_order(b, f"filled up {more_n} {more_k}", lambda w: padded(padded(w, more_n, 0), more_k, 1))
-    plan = plan_scaled(target, padded(rows, more_k, 1), weight, scale_a,
-                       torch.nn.functional.pad(scale_b.reshape(-1), (0, more_n)), out_dtype)
+def _more(n: int, k: int, tiles: tuple[Tile, ...]) -> tuple[int, int]:
+    """What fills columns and k up to multiples of those of the smallest tile."""
+    return -n % min(tile.n for tile in tiles), -k % min(tile.k for tile in tiles)
+
+
+def _wider(b: torch.Tensor, more_n: int, more_k: int) -> torch.Tensor:
+    """A copy of a plain weight with so many rows and elements of each of zeros more, which is kept."""
+    return in_order(b, f"filled up {more_n} {more_k}",
+                    lambda w: padded(padded(_bytes(w), more_n, 0), more_k, 1).view(w.dtype))
+
+
+def _wider_shuffled(b: torch.Tensor, more_n: int, more_k: int) -> torch.Tensor:
+    """The same of a shuffled weight: strips of 16 rows follow each other, and so do the blocks of k of a strip."""
+
+    def fill(w: torch.Tensor) -> torch.Tensor:
+        n, k = w.shape
+        strips = padded(padded(_bytes(w).view(n // 16, 16 * k), more_n // 16, 0), 16 * more_k, 1)
+        return strips.view(w.dtype).view(n + more_n, k + more_k)
+
+    return in_order(b, f"filled up {more_n} {more_k}", fill)
+
+
+def _longer(x: Any, more: int) -> Any:
+    """A tensor with so many zeros more, or None."""
+    return None if x is None else torch.nn.functional.pad(x.reshape(-1), (0, more))
+
+
+def _narrowed(plan: Plan | None, rows: torch.Tensor, n: int, more_n: int, out_dtype: torch.dtype) -> Plan | None:
+    """The plan of a result (rows, n) by one with so many columns more, which are dropped."""
     if plan is None or not more_n:
         return plan
     wide = rows.new_empty(rows.shape[0], n + more_n, dtype=out_dtype)
@@ -249,11 +287,19 @@ def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
     shapes = tuple(scale_a.shape), tuple(scale_b.shape)
     require(where, k > 0 and shapes == ((*a.shape[:-1], k // MICRO_GROUP), (n, k // MICRO_GROUP))
             and all(t.element_size() == 1 for t in (a, b, scale_a, scale_b)),
-            f"bytes of one K with a scale per {MICRO_GROUP}, one at least, are needed, got {tuple(a.shape)} of {a_dtype}, "
-            f"{tuple(b.shape)} of {b_dtype}, scales {shapes[0]} and {shapes[1]}")
+            f"bytes of one K with a scale per {MICRO_GROUP}, one at least, are needed, got {tuple(a.shape)} of "
+            f"{a_dtype}, {tuple(b.shape)} of {b_dtype}, scales {shapes[0]} and {shapes[1]}")
+    require(where, k % MICRO_GROUP == 0, f"K must be a multiple of {MICRO_GROUP}, got {k}")
     if not m or not n:
         return None
     scale_a = scale_a.reshape(m, -1)
+    more_n, more_k = _more(n, k, tables[dtypes])
+    if more_n or more_k:  # zeros times the smallest scale
+        groups = more_k // MICRO_GROUP
+        wide = plan_mx(target, padded(_bytes(rows), more_k // FORMATS[a_dtype].per_byte, 1),
+                       _wider(b, more_n, more_k // FORMATS[b_dtype].per_byte), padded(_bytes(scale_a), groups, 1),
+                       _wider(scale_b, more_n, groups), a_dtype, b_dtype, out_dtype)
+        return _narrowed(wide, rows, n, more_n, out_dtype)
     tile = choose(tables[dtypes], where, target, " ".join(dtypes), m, n, k)
     if target.tensor_moves:
         config: GemmConfig = tiled_wmma(where, target, n, k, tile, dtypes, out_name)

@@ -195,9 +195,15 @@ def fold(tiles: int, unroll: bool, start: Any, step: Callable[[Any, Any], Any]) 
     return total
 
 
+@flyc.jit
 def each(tiles: int, unroll: bool, body: Callable[[Any], None]) -> None:
     """``body(i)`` of every tile; a loop in the kernel unless `unroll`."""
-    fold(tiles, unroll, None, lambda _, i: body(i))
+    if fx.const_expr(unroll):
+        for i in fx.range_constexpr(tiles):
+            body(i)
+    else:
+        for i in range(tiles):
+            body(fx.Int32(i))
 
 
 class Columns(Rows):
