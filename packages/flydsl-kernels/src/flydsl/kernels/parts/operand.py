@@ -271,7 +271,8 @@ class Columns(Rows):
         blocks = tile.rows * tile.chunks
         self.width = next(w for w in (8, 4, 2, 1) if tile.rows % w == 0 and blocks % (w * tile.threads) == 0)
         self._count = blocks // (self.width * tile.threads)
-        # Loads are carried through the loop as dwords: the compiler splits vectors of 16 bits into pieces.
+        # Loads are carried through the loop as dwords: the compiler splits vectors of 16 bits into pieces. Single ones
+        # are integers, which take fewer registers than floats.
         self._unit = min(self.width, 2)  # elements of what is loaded
         self._row, self._rows, self._k = row, rows_total, k
         self._stride = div(rows_total, self._unit)
@@ -315,7 +316,7 @@ class Columns(Rows):
         """Write chunks of eight consecutive k, one a row."""
         for i in range(self._count):
             row, chunk = self._block(i)
-            # Of elements that are only moved, whatever they are: integers would take more registers.
+            # They are only moved, whatever they are.
             block = [v.bitcast(fx.BFloat16) for v in vectors[i * LANES : (i + 1) * LANES]]
             for r in range(self.width):
                 turned = fx.Vector.from_elements([v[r] for v in block], fx.BFloat16)
