@@ -240,6 +240,14 @@ def starts(*lengths):
     return torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32)
 
 
+def test_lengths_and_tables_in_int64():
+    q, pages = random(5, 2, 64, dtype="f16"), random(3, 64, 1, 64, dtype="f16", seed=1)
+    given = starts(2, 3), torch.tensor([[2, 0], [1, 0]], dtype=I32), torch.tensor([70, 5], dtype=I32)
+    first, second = (ops.attention(q, pages, pages, causal=True, cu_seqlens_q=a, block_table=b, seqlens_k=c)
+                     for a, b, c in (given, [x.long() for x in given]))
+    assert torch.equal(first, second)
+
+
 @pytest.mark.usefixtures("any_tile")
 @pytest.mark.parametrize("causal", [False, True])
 def test_packed(causal):
@@ -394,7 +402,7 @@ REFUSED = {
     "slopes": (None, dict(alibi_slopes=torch.zeros(3)), "alibi_slopes must be f32 of shape"),
     "sink": (None, dict(sink=torch.zeros(2, dtype=torch.float16)), "sink: dtype float16"),
     "table alone": (None, dict(block_table=torch.zeros(1, 1, dtype=I32)), "block_table needs seqlens_k"),
-    "lengths": (None, dict(seqlens_k=torch.zeros(1, dtype=torch.int64)), "seqlens_k: dtype int64"),
+    "lengths": (None, dict(seqlens_k=torch.zeros(1, dtype=torch.int16)), "seqlens_k: dtype int16"),
     "packed": (None, dict(cu_seqlens_q=torch.zeros(2, dtype=I32)), r"q must be \[total, H, D\]"),
     "descale": (None, dict(q_descale=torch.ones(1)), "descales are for fp8"),
 }

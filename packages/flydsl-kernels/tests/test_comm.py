@@ -233,8 +233,9 @@ def _parallel_linear(rank, ranks):
         torch.relu(ColumnParallelLinear(up, rows=True)(rows.chunk(ranks)[rank].contiguous())))
     expected = torch.relu(rows.double() @ up.double().T) @ down.double().T + bias.double()
     torch.testing.assert_close(mine.double(), expected.chunk(ranks)[rank], atol=2e-2, rtol=2e-2)
-    whole = ColumnParallelLinear(up, gather=True)(x)
-    torch.testing.assert_close(whole.double(), x.double() @ up.double().T, atol=2e-2, rtol=2e-2)
+    gathering = ColumnParallelLinear(up, gather=True)
+    torch.testing.assert_close(gathering(x).double(), x.double() @ up.double().T, atol=2e-2, rtol=2e-2)
+    assert gathering(x[:0]).shape == (0, 3, 128)
     with pytest.raises(ValueError, match="multiple of the 2 ranks"):
         RowParallelLinear(torch.zeros(4, 5))
 

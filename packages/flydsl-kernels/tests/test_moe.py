@@ -147,6 +147,21 @@ def test_routing_as_torch_has_it():
     assert all(torch.equal(a, b.to(a.dtype)) for a, b in zip(given, expected, strict=True))
 
 
+def test_a_mask_is_counted_once():
+    """So that a step with it can be captured, and no later one waits for the device."""
+    from flydsl.kernels import capture
+
+    x, w1, w2, weights, ids = operands(5, 64, 32, 4, 2)
+    masks = torch.tensor([1, 0, 1, 1], dtype=torch.int32), torch.tensor([True, False, True, True])
+    w1, w2 = w1[:3], w2[:3]
+    graphs = [capture(lambda m=m: ops.moe(x, w1, w2, weights, ids, expert_mask=m)) for m in masks]
+    x.copy_(x.flip(0))
+    assert torch.equal(graphs[0].replay(), graphs[1].replay())
+    assert torch.equal(graphs[0].result, ops.moe(x, w1, w2, weights, ids, expert_mask=masks[0]))
+    with pytest.raises(TypeError, match="missing a required argument: 'x'"):
+        ops.moe()
+
+
 def test_dtypes_must_agree():
     x, *rest = operands(5, 64, 32, 4, 2)
     with pytest.raises(TypeError, match="w1: dtype bfloat16 is not supported: expected one of f16"):

@@ -311,7 +311,7 @@ class Op:
             NotImplementedError: an operand carries a tangent of forward differentiation, or is differentiated within
                 ``torch.func``.
         """
-        if is_torch(given[0] if given else next(iter(named.values()))):
+        if is_torch(given[0] if given else next(iter(named.values()), None)):
             _require_no_transform(self.name, given, named)
             return getattr(operators(), self.name)(*given, **named)
         return self.run(*given, **named)

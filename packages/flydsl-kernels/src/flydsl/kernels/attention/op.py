@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
-from ..host.arrays import autocast, flat_of, flattened, is_torch
+from ..host.arrays import as_int32, autocast, flat_of, flattened, is_torch
 from ..host.dtypes import dtype_name
 from ..op import Form, Gradient, Op, Plan, Result, like, scratch_of
 from ..parts.index import cdiv
@@ -95,7 +95,7 @@ class _Call:
                                                shapes.keys)
         each = (shapes.heads,), (shapes.batch, shapes.heads)
         self.addends = addend.flat if addend else None, flat_of(slopes, "attention: alibi_slopes", "f32", *each)
-        self.integers = [flat_of(x, f"attention: {name}", "i32") for x, name in (
+        self.integers = [flat_of(as_int32(x, f"attention: {name}"), f"attention: {name}", "i32") for x, name in (
             (starts_q, "cu_seqlens_q"), (starts_k, "cu_seqlens_k"), (lengths, "seqlens_k"), (table, "block_table"))]
         scale = 1 / math.sqrt(shapes.d) if scale is None else scale
         self.options = dict(group=shapes.heads // shapes.kv_heads, left=left >= 0, right=right >= 0,
@@ -338,10 +338,11 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
         bias: added to scores: [Sq, Skv], [H, Sq, Skv] or [B, H, Sq, Skv] (1 for any B or H), packed [total, most keys].
         alibi_slopes: f32 [H] or [B, H]: ``-slope * distance`` is added to scores.
         sink: f32 [H]: a score without a value, which takes its share of the sum.
-        cu_seqlens_q, cu_seqlens_k: i32 [B + 1]: where packed sequences begin and end.
+        cu_seqlens_q, cu_seqlens_k: i32 or i64 [B + 1]: where packed sequences begin and end.
         max_seqlen_q: rows of the longest packed sequence; None reads it from `cu_seqlens_q`, which waits for the
             device. max_seqlen_k: not needed.
-        block_table: i32 [B, pages of a sequence]. seqlens_k: i32 [B], keys of each sequence, also of dense k and v.
+        block_table: i32 or i64 [B, pages of a sequence]. seqlens_k: the same [B], keys of each sequence, also of dense
+            k and v.
         q_descale, k_descale, v_descale: f32 (1,) or (B, Hkv): what fp8 values are multiplied by.
         num_splits: workgroups that share the keys of a row; None or 0: as many as suit, which is several where few rows
             see thousands of keys. deterministic: all results are the same bits each time in any case.

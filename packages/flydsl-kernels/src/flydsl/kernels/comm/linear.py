@@ -138,8 +138,9 @@ class ColumnParallelLinear(torch.nn.Module):
             y = ops.linear(x, self.weight, self.bias)
         if not self.gather:
             return y
-        columns = y.reshape(-1, y.shape[-1]).T.contiguous()
-        return ops.all_gather(columns, self.group).T.reshape(*y.shape[:-1], -1)
+        columns = y.reshape(math.prod(y.shape[:-1]), y.shape[-1]).T.contiguous()
+        whole = ops.all_gather(columns, self.group)
+        return whole.T.reshape(*y.shape[:-1], whole.shape[0])
 
 
 class RowParallelLinear(torch.nn.Module):

@@ -99,6 +99,11 @@ class MegaMoEV2:
                      cache=STREAMED if most <= FEW_TOKENS else CACHED)
         self._stage1 = MegaStage1(exchange, up)
         self._stage2 = MegaStage2(exchange, mega_down(where, found, exchange, inter_dim, second), second.persist)
+        for name, scale, rows, k in (("w1_scale", w1_scale, 2 * inter_dim, model_dim),
+                                     ("w2_scale", w2_scale, model_dim, inter_dim)):
+            count = local * rows * (k // GROUP)
+            require(where, scale.element_size() == 1 and scale.numel() >= count and scale.is_contiguous(),
+                    f"{name} must be {count} contiguous bytes, got {scale.dtype} {tuple(scale.shape)}")
         self._slots = ReduceConfig(topk, model_dim, "bf16", "bf16", experts, target=found)
         self._places = exchange.places()
         self.memory = SharedMemory(where, meeting, self._places["end"], groups.TIME_LIMIT if limit is None else limit,

@@ -12,10 +12,10 @@ from typing import Any
 import flydsl.runtime as rt
 
 from ..target import Target
-from .dtypes import dtype_name
+from .dtypes import INDICES, dtype_name
 
 __all__ = [
-    "MOST_EXTENT", "address", "allocate", "array_dtype", "as_numpy", "as_rows", "as_torch", "autocast",
+    "MOST_EXTENT", "address", "allocate", "array_dtype", "as_int32", "as_numpy", "as_rows", "as_torch", "autocast",
     "contiguous", "converted", "copy_into", "device_type", "flat_of", "flattened", "is_recorded", "is_torch",
     "launch", "on_stream", "padded", "permuted", "require_lasting", "span", "stream_of", "strides_of", "transposed",
     "vector", "vector_width", "with_rows",
@@ -208,6 +208,16 @@ def converted(array: Any, name: str) -> Any:
     import torch
 
     return array.to(getattr(torch, _TORCH_NAMES[name]))
+
+
+def as_int32(array: Any, where: str) -> Any:
+    """An array of i32, or i64 in a copy, where what does not fit is the least or largest that does; None stays.
+
+    TypeError for another dtype.
+    """
+    if array is None or dtype_name(array, where, INDICES) == "i32":
+        return array
+    return converted(array.clip(-(2**31), 2**31 - 1), "i32")
 
 
 def transposed(matrix: Any) -> Any:

@@ -13,7 +13,7 @@ import flydsl.expr as fx
 from ..host.arrays import allocate, contiguous
 from ..host.config import require
 from ..host.dtypes import FLOATS, dtype_name
-from ..host.weights import in_order
+from ..host.weights import in_order_of
 from ..op import Plan
 from ..parts.index import align_up, cdiv
 from ..parts.matrix import MICRO_GROUP
@@ -206,7 +206,7 @@ def plan_experts(target: Target, x: Any, w1: Any, w2: Any, weights: Any, ids: An
     experts = local if expert_mask is None else expert_mask.shape[0]
     marks = expert_marks(expert_mask, experts, where)
     if marks is not None:
-        count = int(in_order(marks, "moe count", lambda m: (m != 0).sum()))
+        count = in_order_of((expert_mask,), "moe count", lambda m: int((m != 0).sum()))
         require(where, count == local, f"expert_mask has {count} experts, and there are weights of {local}")
     config = experts_config(where, target, tokens, topk, experts, model, inter, dtype, activation, limit,
                             (b1 is not None, b2 is not None), marks is not None, name, scales)

@@ -264,7 +264,8 @@ MOE = Op(
             ``tanh(g) sigmoid(g) tanh(u)``.
         limit: gate is clamped at it from above and up at both sides, before the activation; 7 by default for "swiglu".
         b1, b2: (E, 2 inter) and (E, model), any float type.
-        expert_mask: i32 (experts of all ranks,): those of zero add nothing; the weights are those of the others.
+        expert_mask: i32, i64 or bool (experts of all ranks,): those of zero add nothing; the weights are those of the
+            others.
 
     Returns:
         (tokens, model) of the dtype of x. Sums are f32; the activation and each slot's result are rounded to x's type.

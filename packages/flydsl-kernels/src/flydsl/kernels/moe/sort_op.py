@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..host.arrays import allocate, contiguous, converted, flat_of
+from ..host.arrays import allocate, as_int32, contiguous, converted, flat_of
 from ..host.config import require
-from ..host.dtypes import dtype_name
+from ..host.dtypes import INDICES, dtype_name
 from ..op import Op, Plan, Result
 from ..parts.index import align_up, cdiv
 from ..target import Target
@@ -18,8 +18,7 @@ __all__ = ["MOE_SORT", "expert_marks", "routing", "sample_routing"]
 def routing(ids: Any, weights: Any, where: str) -> tuple[Any, Any]:
     """The experts and weights of tokens, dense i32 and f32 (tokens, k). TypeError or ValueError if they are not as they
     must be."""
-    if dtype_name(ids, f"{where}: ids", ("i32", "i64")) == "i64":  # as torch.topk gives them
-        ids = converted(ids.clip(-1, 2**31 - 1), "i32")  # no expert stays none
+    ids = as_int32(ids, f"{where}: ids")  # torch.topk gives int64; what is no expert stays none
     if dtype_name(weights, f"{where}: weights") != "f32":
         weights = converted(weights, "f32")
     require(where, len(ids.shape) == 2 and tuple(ids.shape) == tuple(weights.shape),
@@ -31,6 +30,8 @@ def routing(ids: Any, weights: Any, where: str) -> tuple[Any, Any]:
 
 def expert_marks(mask: Any, experts: int, where: str) -> Any:
     """A contiguous mask of local experts, or None."""
+    if mask is not None and dtype_name(mask, f"{where}: expert_mask", (*INDICES, "bool")) != "i32":
+        mask = converted(mask != 0, "i32")
     return flat_of(mask, f"{where}: expert_mask", "i32", (experts,))
 
 
@@ -88,7 +89,7 @@ MOE_SORT = Op(
         weights: (tokens, k), f32, f16 or bf16.
         num_experts: E.
         block: rows to whose multiples those of an expert are padded.
-        expert_mask: i32 (E,): experts of zero get no rows, and the others are numbered without them.
+        expert_mask: i32, i64 or bool (E,): experts of zero get no rows, and the others are numbered without them.
 
     Returns:
         With C = tokens * k + E * block - k:
