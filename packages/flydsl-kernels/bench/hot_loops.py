@@ -142,9 +142,7 @@ def general(layout: str, tile: Any) -> Loop:
     from flydsl.kernels import gemm
 
     def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:
-        launcher = gemm.build_gemm_module(n, k, "bf16", None, layout, **tile.knobs(1))
-        if launcher.config.copies_directly:
-            launcher = gemm.build_gemm_module(n, k, "bf16", None, layout, False, True, **tile.knobs(1))
+        launcher = gemm.build_gemm_module(n, k, "bf16", None, layout, use_async_copy=None, **tile.knobs(1))
         out = _out(m, n)
         return launcher, [out, _half(m * k), _half(n * k), out, out, m]
 
@@ -188,11 +186,11 @@ def rdna_fp8(tile: Any, target: Any) -> Loop:
     from flydsl.kernels.gemm.scaled import product
 
     def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:
-        config = rdna_fp8_config("bench", target, n=n, k=k, **tile.sizes, k_unroll=1)
+        config = rdna_fp8_config("bench", target, n=n, k=k, **tile.sizes)
         out = _out(m, n)
         return product(config), [out, _bytes(m * k), _bytes(n * k), *_ones(m, n), out, m]
 
-    return Loop("row scale, no LDS", "fp8", tile.m, tile.n, tile.k, make)
+    return Loop("row scale, no LDS", "fp8", tile.m, tile.n, 4 * tile.k, make)
 
 
 def wmma(dtypes: tuple[str, ...], tile: Any, target: Any) -> Loop:

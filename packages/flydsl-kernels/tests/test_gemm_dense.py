@@ -101,6 +101,14 @@ def test_slices_that_add_to_c(dtype, bias):
     assert not any(flags.any() for flags in get_semaphore(None, a.device))
 
 
+@pytest.mark.parametrize("bias", [None, "bf16", "f32"])
+def test_a_sum_over_nothing_is_the_bias(bias):
+    given = None if bias is None else random(24).to(DTYPES[bias])
+    out = torch.full((5, 24), torch.nan).bfloat16()
+    assert gemm_a16w16(torch.empty(5, 0).bfloat16(), torch.empty(24, 0).bfloat16(), out, given) is out
+    assert torch.equal(out, torch.zeros_like(out) if given is None else given.bfloat16().expand(5, 24))
+
+
 def test_slices_that_add_have_a_limit():
     a, b = random(17 * 32, 64, dtype="bf16"), random(16 * 64, 64, dtype="bf16")
     c = torch.empty(17 * 32, 16 * 64).bfloat16()

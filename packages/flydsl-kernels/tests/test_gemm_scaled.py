@@ -168,10 +168,12 @@ def test_every_tile(types, tile):
 def test_microscaled_errors():
     a, scale_a, _ = mx_operand(6, 256, "fp4", 0)
     b, scale_b, _ = mx_operand(128, 256, "fp4", 1)
-    for arguments in ((a, b, scale_a[:, :4], scale_b), (a, b, scale_a, scale_b[:3]), (a[:, :64], b, scale_a, scale_b),
-                      (a.float(), b, scale_a, scale_b)):
-        with pytest.raises(ValueError, match="bytes of one K with a scale per 32"):
+    for arguments in ((a, b, scale_a[:, :4], scale_b), (a, b, scale_a, scale_b[:3]), (a.float(), b, scale_a, scale_b),
+                      (a[:, :0], b[:, :0], scale_a[:, :0], scale_b[:, :0])):
+        with pytest.raises(ValueError, match="bytes of one K with a scale per 32, one at least"):
             ops.mx_gemm(*arguments)
+    with pytest.raises(ValueError, match=r"shapes \(\.\.\., 128\) and \(128, 128\) are needed"):
+        ops.mx_gemm(a[:, :64], b, scale_a, scale_b)
     with pytest.raises(ValueError, match="K must be a multiple of 32, got 48"):
         ops.mx_gemm(a[:, :24], b[:, :24], scale_a[:, :1], scale_b[:, :1])
     with pytest.raises(ValueError, match="a_dtype and b_dtype must be fp4 and fp4, .* on gfx"):

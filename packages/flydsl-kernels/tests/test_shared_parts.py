@@ -16,6 +16,7 @@ from flydsl.kernels.parts.lane import lane_of
 from flydsl.kernels.parts.mainloop import KTile
 from flydsl.kernels.parts.matrix import matrix_op
 from flydsl.kernels.parts.memory import lds_write, pointer
+from flydsl.kernels.parts.packed import pack_fp4
 from flydsl.kernels.parts.reduce import Lds
 from flydsl.kernels.parts.scales import BlockScales, PairedScales, ScaleLines
 from flydsl.kernels.target import target
@@ -54,6 +55,33 @@ def sums_kernel(source, out):
     two, three = common.block_reduce_add2(value * 2.0, value * value, at, THREADS, lds)
     for i, total in enumerate((one, two, three)):
         (pointer(out, fx.Float32) + (at + i * THREADS)).store(total)
+
+
+@flyc.kernel
+def fp4_kernel(source, out):
+    at = fx.thread_idx.x
+    values = [(pointer(source, fx.Float32) + (at * 8 + i)).load() for i in range(8)]
+    (pointer(out, fx.Int32) + at).store(pack_fp4(values))
+
+
+def test_fp4_rounds_to_nearest_and_saturates():
+    """Also what is far beyond integers of 32 bits, and infinity."""
+    @flyc.jit
+    def run(source, out):
+        fp4_kernel(source, out).launch(grid=(1,), block=(64,))
+
+    x = random(64, 8).double() * 4
+    x[:20] *= 10.0 ** torch.arange(-5, 15)[:, None]
+    x[20, :4] = torch.tensor([torch.inf, -torch.inf, 3e38, -3e38])
+    x[21:28] = (torch.arange(56).reshape(7, 8) - 28) / 4.0  # with all halves between codes
+    out = torch.full((64,), -1, dtype=torch.int32)
+    run(x.float(), out)
+    codes = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6]).double()
+    apart = (x.float().double().abs().clamp(max=6)[..., None] - codes).abs()
+    near = torch.where(apart == apart.amin(-1, keepdim=True), torch.arange(8), 8).sort(-1).values[..., :2]
+    code = torch.where((near[..., 1] < 8) & (near[..., 0] % 2 == 1), near[..., 1], near[..., 0])
+    wanted = code + 8 * torch.signbit(x.float())
+    assert torch.equal(out[:, None] >> (4 * torch.arange(8)) & 15, wanted.int())
 
 
 @flyc.kernel

@@ -16,7 +16,7 @@ import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS
 from ..norm.config import NormConfig
-from ..norm.forward import statistics, store_quantised, weight_of
+from ..norm.forward import require_arguments, statistics, store_quantised, weight_of
 from ..parts.index import align_up
 from ..parts.memory import float_element
 from ..parts.reduce import Lds
@@ -99,6 +99,7 @@ def build_reduced_norm(config: ReducedNorm) -> Any:
     def all_reduce_rmsnorm(tensors, m: fx.Int32, bases, rank: fx.Int32, signature: fx.Int32, limit: fx.Int32,
                            stream: fx.Stream = fx.Stream(None)):
         planned = config.norm.planned()
+        require_arguments(tensors, m, config.norm)
         reduced_norm_kernel(tensors, m, bases, rank, signature, limit, planned, config.ranks).launch(
             grid=fx.min(fx.ceildiv(m, planned.plan.rows), BLOCKS), block=planned.plan.threads, stream=stream)
 

@@ -75,9 +75,7 @@ def peer_product(where: str, target: Target, kind: str, ranks: int, m: int, n: i
     require(where, n % PACK == 0 and k % PACK == 0 and m > 0, f"n and k must be multiples of {PACK}, got {n} and {k}")
     knobs = {name: value for name, value in whole_knobs(target, m, n, k).items() if name in _KNOBS}
     gemm = dense_config(where, target, n=n, k=k, dtype=dtype, out_dtype=dtype, layout="nt", bias=bias, scheduled=True,
-                        **knobs)
-    if gemm.copies_directly:
-        gemm = replace(gemm, use_async=True).fitting(where)
+                        use_async=None, **knobs)
     config = PeerProduct(kind, ranks, gemm)
     if kind == "all_gather":
         rows = config.workgroups(m)

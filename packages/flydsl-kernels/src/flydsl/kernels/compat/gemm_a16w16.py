@@ -90,6 +90,8 @@ def gemm_a16w16(a: Any, b: Any, out: Any = None, bias: Any = None, user_kwargs: 
     plan = plan_a16w16(target, a, b, bias, layout, result, partial(_chosen, given=user_kwargs or {}), flags)
     if plan is not None and plan.launcher is not None:
         launch(plan.launcher(), a, *plan.operands(out), stream=stream)
+    if plan is not None and plan.finish is not None:
+        plan.finish(out)
     return out
 
 

@@ -34,12 +34,10 @@ def make_gemm_a16w16_gfx950_param(n: int, k: int, dtype: str = "bf16", out_dtype
         ValueError: an argument or the architecture is not supported.
     """
     where = "make_gemm_a16w16_gfx950_param"
-    target = current()
-    direct = target.dma128 and layout == "nt" and k % (block_k * split_k) == 0
-    return dense_config(where, target, n=n, k=k, dtype=dtype, out_dtype=out_dtype or dtype, layout=layout,
+    return dense_config(where, current(), n=n, k=k, dtype=dtype, out_dtype=out_dtype or dtype, layout=layout,
                         block_m=block_m, block_n=block_n, block_k=block_k, stages=stages, split_k=split_k,
                         m_waves=m_waves, n_waves=n_waves, k_waves=k_waves, group_m=group_m, bias=has_bias,
-                        cshuffle=None, atomic=split_k > 1, use_async=direct)
+                        cshuffle=None, atomic=split_k > 1, use_async=None)
 
 
 @functools.lru_cache  # the parameter has the target

@@ -88,7 +88,7 @@ def _scales(tensors: dict[str, Any], config: GroupedWmmaConfig, m: Any, row: Any
 
 def _masks(tensors: dict[str, Any], config: GroupedWmmaConfig, row: Any, expert: Any) -> tuple[Any, Any]:
     """Workgroups of the cluster that share the tile of the rows, and that of the weight."""
-    if not config.clustered:
+    if not config.cluster:
         return 0, 0
     x, y = cluster_place()
     of_rows, _ = compute_mcast_masks(x, y, config.cluster_m, config.cluster_n)
@@ -138,7 +138,7 @@ def grouped_wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """A workgroup computes `tile_m` rows of one expert and `tile_n` rows of its weight."""
     row = fx.block_idx.x * config.tile_m
     expert = expert_of(tensors["ends"], row, config.experts)
-    if fx.const_expr(config.clustered):  # a cluster needs all of its workgroups
+    if fx.const_expr(config.cluster is not None):  # a cluster needs all of its workgroups
         m = (expert < config.experts).select(m, 0)
         _tile(tensors, m, row, fx.min(expert, config.experts - 1), config)
     elif expert < config.experts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -11,9 +10,9 @@ from typing import Any, ClassVar, TypeVar
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.config import require
 from ..host.dense import Extent, require_operands, rows_extent
 from ..host.dtypes import FLOATS, element_of
+from ..parts.cshuffle import ShufflePlan
 from ..parts.epilogue import TilePlace
 from ..parts.grid import block_of
 from ..parts.index import align_up, cdiv
@@ -40,6 +39,8 @@ class GemmConfig(ProductConfig):
         split_k: workgroups that share a tile's reduction.
         group: block rows of a group in the launch order; 0: plain.
         scheduled: the order of the hot loop is derived and given to the compiler.
+        lda, ldb, ldc: elements from a row of A, of B where it has rows, and of C to the next; 0: contiguous.
+        cshuffle: C goes through LDS, 16 bytes of a row a lane, instead of directly.
     """
 
     tile_k: int
@@ -47,20 +48,18 @@ class GemmConfig(ProductConfig):
     split_k: int = 1
     group: int = 0
     scheduled: bool = True
+    lda: int = 0
+    ldb: int = 0
+    ldc: int = 0
+    cshuffle: bool | None = False
 
-    #: Names of types that C may have, and of fields as callers know them.
+    #: Names of types that C may have.
     OUT: ClassVar[tuple[str, ...]] = ("bf16", "f16")
-    CALLED: ClassVar[dict[str, str]] = {}
 
     @property
     def a_tile(self) -> Any:
         """A's tile in LDS."""
         raise NotImplementedError
-
-    @property
-    def operands(self) -> tuple[str, ...]:
-        """Names of the tensors that the kernel takes."""
-        return "c", "a", "b", "scale_a", "scale_b"
 
     @property
     def waves_of_simd(self) -> int:
@@ -108,17 +107,17 @@ class GemmConfig(ProductConfig):
     @property
     def a_stride(self) -> int:
         """Elements from a row of A to the next."""
-        return self.k
+        return self.lda or self.k
 
     @property
     def b_stride(self) -> int:
         """The same of B, where it has rows."""
-        return self.k
+        return self.ldb or self.k
 
     @property
     def c_stride(self) -> int:
         """And of C."""
-        return self.n
+        return self.ldc or self.n
 
     @property
     def row_scales(self) -> bool:
@@ -133,6 +132,39 @@ class GemmConfig(ProductConfig):
         if self.row_scales:
             found.update(scale_a=Extent(m, fx.Float32), scale_b=Extent(self.n, fx.Float32))
         return found
+
+    # ---------------------------------------------------------------- LDS
+
+    @property
+    def row_bytes(self) -> int:
+        """Of a row of a tile of A."""
+        return self.tile_k * self.op.element_bytes
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of k that a wave computes of a tile."""
+        return self.row_bytes // self.op.block_bytes // self.k_waves
+
+    @property
+    def tile_bytes(self) -> int:
+        """Of the operands' tiles that go through LDS."""
+        return self.a_tile.bytes
+
+    @property
+    def apart(self) -> int:
+        """Rows that neighbouring lanes of a fragment of A are apart."""
+        return 1
+
+    @property
+    def shuffle(self) -> ShufflePlan:
+        """How C passes through LDS if `cshuffle`."""
+        return ShufflePlan(self.tile_n, self.out.width // 8, self.m_waves, self.m_repeat, self.threads,
+                           self.op.acc_len, self.tile_bytes, self.apart)
+
+    def stage_bytes(self, stage: int) -> int:
+        """Of a stage; the first also serves the sum over `k_waves` and C."""
+        last = 0 if stage else max(self.sum_bytes, self.shuffle.bytes if self.cshuffle else 0)
+        return max(self.tile_bytes, last)
 
     # ---------------------------------------------------------------- rows of A
 
@@ -164,16 +196,10 @@ class GemmConfig(ProductConfig):
     def place(self, m: Any, row: Any, column: Any, lane: Lane) -> TilePlace:
         """Where a lane's accumulators belong in C, of the tile from `row` and `column` on."""
         columns, rows = self.columns_of(column, lane), self.rows_of(lane)
-        return TilePlace(m, self.c_stride, row, fx.min(m - row, self.tile_m), rows, columns,
-                         ragged=self.n % self.tile_n != 0)
+        return TilePlace(m, self.c_stride, row, fx.min(m - row, self.tile_m), rows, columns, self.n % self.tile_n != 0,
+                         column, self.wave_of(lane)[0])
 
     # ---------------------------------------------------------------- checks
-
-    def need(self, where: str, ok: bool, text: str) -> None:
-        """ValueError unless `ok`; names of fields in `text` become those that the caller knows."""
-        for field, name in self.CALLED.items():
-            text = re.sub(rf"\b{field}\b", name, text)
-        require(where, ok, text)
 
     def check_tile(self, where: str, k_unit: int, n_unit: int = 16, ragged: bool = False) -> None:
         """ValueError unless tile and waves fit each other, the problem (unless `ragged`) and the types.
@@ -184,8 +210,7 @@ class GemmConfig(ProductConfig):
         """
         need = partial(self.need, where)
         need(self.out_dtype in self.OUT, f"out_dtype must be one of {', '.join(self.OUT)}, got {self.out_dtype!r}")
-        for name in ("m_waves", "n_waves", "split_k"):
-            need(getattr(self, name) >= 1, f"{name} must be positive, got {getattr(self, name)}")
+        self.check_positive(where, "m_waves", "n_waves", "k_waves", "split_k")
         for name, unit in (("tile_m", 16 * self.m_waves), ("tile_n", n_unit * self.n_waves), ("tile_k", k_unit)):
             value = getattr(self, name)
             need(value > 0 and value % unit == 0, f"{name} must be a positive multiple of {unit}, got {value}")
@@ -194,6 +219,12 @@ class GemmConfig(ProductConfig):
             need(self.n % self.tile_n == 0, f"N = {self.n} must be a positive multiple of tile_n = {self.tile_n}")
             split, tile = (" * split_k", self.tile_k * self.split_k) if self.split_k > 1 else ("", self.tile_k)
             need(self.k % tile == 0, f"K = {self.k} must be a positive multiple of tile_k{split} = {tile}")
+
+    def check_apart(self, where: str, name: str, least: int, unit: int, ok: bool = True, of: str = "") -> None:
+        """ValueError unless rows of `least` elements are contiguous, or `ok` and so far apart as a copy can express."""
+        length = getattr(self, name)
+        self.need(where, length == 0 or (ok and length >= least and length % unit == 0),
+                  f"{name} must be 0 or{of} a multiple of {unit} elements and at least {least}, got {length}")
 
     def check_loads(self, where: str, name: str, tile_bytes: int) -> None:
         """ValueError unless each thread has whole chunks of an operand's tile."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.arrays import allocate, contiguous, padded, transposed
-from ..host.config import require
+from ..host.arrays import allocate, contiguous, copy_into, padded, transposed
 from ..host.dtypes import dtype_name
 from ..op import Plan
 from ..parts.memory import pointer
@@ -29,7 +27,7 @@ _KNOBS = ("block_m", "block_n", "block_k", "stages", "split_k", "m_waves", "n_wa
 
 @builder
 def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | None = None, layout: str = "nt",
-                      bias: bool = False, use_async_copy: bool = False, scheduled: bool = True,
+                      bias: bool = False, use_async_copy: bool | None = False, scheduled: bool = True,
                       *, target: Target, **knobs: Any):  # noqa: N803
     """``launch(C, A, B, bias, workspace, M, stream=None)``: ``C[M, N] = op(A) op(B) + bias`` with f32 accumulation.
 
@@ -41,7 +39,7 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
     Args:
         N, K: K is a multiple of 8 (except for layout "tn"); N is one if B is row-major, M if A is column-major.
         dtype_str: ``"f16"`` or ``"bf16"``; `out_dtype` is the same (default) or ``"f32"``.
-        use_async_copy: operands go to LDS without registers (gfx950).
+        use_async_copy: operands go to LDS without registers (gfx950); None: where that is possible.
         knobs: block_m, block_n, block_k, stages, split_k, m_waves, n_waves, k_waves, group_m, cshuffle (C goes
             through LDS in 16-byte stores; by default where the tile allows it) and atomic.
 
@@ -51,13 +49,9 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
     unknown = set(knobs) - set(_KNOBS)
     if unknown:
         raise ValueError(f"build_gemm_module: unknown options {', '.join(sorted(unknown))}; known: {', '.join(_KNOBS)}")
-    fields: dict[str, Any] = dict(n=N, k=K, dtype=dtype_str, out_dtype=out_dtype or dtype_str, layout=layout,
-                                  bias=bias, scheduled=scheduled, **{"cshuffle": None, **knobs})
-    config = dense_config("build_gemm_module", target, **fields)
-    require("build_gemm_module", config.copies_directly or not use_async_copy,
-            "direct copies to LDS need gfx950, K a multiple of block_k * split_k and, where an operand is not "
-            "consecutive in k, blocks of 64 or multiples of 128")
-    return dense_launcher(replace(config, use_async=use_async_copy).fitting("build_gemm_module"))
+    return dense_launcher(dense_config(
+        "build_gemm_module", target, n=N, k=K, dtype=dtype_str, out_dtype=out_dtype or dtype_str, layout=layout,
+        bias=bias, scheduled=scheduled, use_async=use_async_copy, **{"cshuffle": None, **knobs}))
 
 
 @functools.cache  # the configuration has the target
@@ -117,11 +111,11 @@ def plan_a16w16(target: Target, a: Any, b: Any, bias: Any, layout: str, result: 
     m, n, k, dtype = check_a16w16(a, b, bias, layout)
     if m == 0 or n == 0:
         return None
+    if k == 0:  # a sum over nothing, as in the gradient of a weight without rows
+        return Plan(None, lambda out: (), finish=lambda out: copy_into(out, 0 if bias is None else bias))
     a, b, layout, k = _fitting(a, b, layout, m, n, k)
     knobs = choose(target, m, n, k, layout)
-    run = build_gemm_module(n, k, dtype, result, layout, bias is not None, target=target, **knobs)
-    if run.config.copies_directly:  # LDS is filled without registers where that is possible
-        run = dense_launcher(replace(run.config, use_async=True).fitting("gemm_a16w16"))
+    run = build_gemm_module(n, k, dtype, result, layout, bias is not None, None, target=target, **knobs)
     workspace = None
     if run.config.atomic:
         assert flags is not None  # who chooses such slices gives them

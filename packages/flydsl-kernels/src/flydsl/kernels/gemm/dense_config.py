@@ -11,7 +11,6 @@ import flydsl.expr as fx
 
 from ..host.config import require
 from ..host.dense import Extent
-from ..parts.cshuffle import ShufflePlan
 from ..parts.matrix import MatrixOp, matrix_op
 from ..parts.memory import WORDS
 from ..parts.tile import RowTile, StoredTile, TurnedTile, WideStoredTile
@@ -30,12 +29,10 @@ class DenseConfig(GemmConfig):
     Attributes:
         layout: a letter per operand, ``n`` row-major and ``t`` column-major.
         bias: add ``bias[N]``.
-        use_async: operands go to LDS without registers.
+        use_async: operands go to LDS without registers; None, as of `cshuffle`: where that is possible.
         stochastic: C is rounded to bf16 stochastically.
-        cshuffle: C goes through LDS, 16 bytes of a row a lane, instead of directly; None: where the tile allows it.
         b_shuffled: b is in the order of ``shuffle_weight``.
         atomic: the slices of a split reduction add to C, ordered by a signal, instead of writing to a workspace.
-        lda, ldb, ldc: elements from a row of A, B and C to the next, of whole tiles in layout ``nt``; 0: contiguous.
     """
 
     CALLED = {"tile_m": "block_m", "tile_n": "block_n", "tile_k": "block_k", "group": "group_m"}
@@ -49,30 +46,14 @@ class DenseConfig(GemmConfig):
     m_waves: int = 2
     n_waves: int = 2
     bias: bool = False
-    use_async: bool = False
+    use_async: bool | None = False
     stochastic: bool = False
-    cshuffle: bool | None = False
     b_shuffled: bool = False
     atomic: bool = False
-    lda: int = 0
-    ldb: int = 0
-    ldc: int = 0
 
     @property
     def op(self) -> MatrixOp:
         return matrix_op(self.target, self.dtype, self.dtype == "fp8")
-
-    @property
-    def a_stride(self) -> int:
-        return self.lda or self.k
-
-    @property
-    def b_stride(self) -> int:
-        return self.ldb or self.k
-
-    @property
-    def c_stride(self) -> int:
-        return self.ldc or self.n
 
     @property
     def row_scales(self) -> bool:
@@ -87,14 +68,14 @@ class DenseConfig(GemmConfig):
         return found
 
     def _tile(self, rows: int, consecutive_k: bool, interleaved: bool = False) -> RowTile:
-        bank_bytes, row_bytes = self.target.bank_bytes, self.tile_k * self.op.element_bytes
+        bank_bytes = self.target.bank_bytes
         stored = StoredTile if self.target.dma128 else WideStoredTile if self.target.tensor_moves else None
         if not consecutive_k and stored and stored.fits(rows):
             return stored(self.tile_k, rows * self.op.element_bytes, self.threads, bank_bytes)
         # The reads of gfx950 pair rows in a way of its own.
-        turned = not consecutive_k and not self.target.dma128 and TurnedTile.fits(row_bytes)
+        turned = not consecutive_k and not self.target.dma128 and TurnedTile.fits(self.row_bytes)
         kind = TurnedTile if turned else RowTile
-        return kind(rows, row_bytes, self.threads, bank_bytes, interleaved=interleaved)
+        return kind(rows, self.row_bytes, self.threads, bank_bytes, interleaved=interleaved)
 
     @property
     def a_tile(self) -> RowTile:
@@ -105,9 +86,8 @@ class DenseConfig(GemmConfig):
         return self._tile(self.tile_n, self.layout[1] == "t", self.op.interleaved)
 
     @property
-    def blocks(self) -> int:
-        """Blocks of k that a wave computes of a tile."""
-        return self.tile_k * self.op.element_bytes // self.op.block_bytes // self.k_waves
+    def tile_bytes(self) -> int:
+        return self.a_tile.bytes + self.b_tile.bytes
 
     @property
     def ragged_k(self) -> bool:
@@ -139,18 +119,6 @@ class DenseConfig(GemmConfig):
         Estimated worse on gfx12, where vector and memory instructions do not issue beside matrix instructions."""
         return self.reach > 1 and self.target.wave == 64
 
-    @property
-    def shuffle(self) -> ShufflePlan:
-        """How C passes through LDS if `cshuffle`."""
-        pipeline = self.a_tile.bytes + self.b_tile.bytes
-        return ShufflePlan(self.tile_n, self.out.width // 8, self.m_waves, self.m_repeat, self.threads,
-                           self.op.acc_len, pipeline)
-
-    def stage_bytes(self, stage: int) -> int:
-        """LDS of a stage; the first also serves the sum over `k_waves` and the epilogue."""
-        pipeline = self.a_tile.bytes + self.b_tile.bytes
-        return pipeline if stage else max(pipeline, self.sum_bytes, self.shuffle.bytes if self.cshuffle else 0)
-
 
 @functools.lru_cache
 def dense_config(where: str, target: Target, **fields: Any) -> DenseConfig:
@@ -164,23 +132,23 @@ def dense_config(where: str, target: Target, **fields: Any) -> DenseConfig:
     own = "bf16" if fp8 else config.dtype
     need(config.out_dtype in (own, "f32"), f"the output dtype must be {own} or f32, got {config.out_dtype!r}")
     need(config.layout in LAYOUTS, f"layout must be one of {', '.join(LAYOUTS)}, got {config.layout!r}")
-    need(config.k_waves >= 1, f"k_waves must be positive, got {config.k_waves}")
     size = config.op.element_bytes
     config.check_tile(where, config.op.block_bytes * config.op.blocks // size * config.k_waves, ragged=True)
     need(config.waves <= 16, f"at most 16 waves fit a workgroup, got {config.waves}")
     for name, rows in (("a", config.tile_m), ("b", config.tile_n)):
-        config.check_loads(where, name, rows * config.tile_k * size)
+        config.check_loads(where, name, rows * config.row_bytes)
     need(config.k * size % 16 == 0 or config.layout == "tn",
          f"K must be a multiple of {16 // size} for layout {config.layout}, got {config.k}")
     need(config.n % 8 == 0 or config.layout[1] == "t", f"N must be a multiple of 8 where b is row-major, "
          f"got {config.n}")
     whole = config.layout == "nt" and config.n % config.tile_n == 0 and not config.ragged_k and config.split_k == 1
-    for name, length, least in (("lda", config.lda, config.k), ("ldb", config.ldb, config.k),
-                                ("ldc", config.ldc, config.n)):
-        need(length == 0 or whole and length >= least and length % 8 == 0,
-             f"{name} must be 0 or, of whole tiles, a multiple of 8 elements and at least {least}, got {length}")
+    for name, least in (("lda", config.k), ("ldb", config.k), ("ldc", config.n)):
+        config.check_apart(where, name, least, 8, whole, ", of whole tiles in layout nt,")
     need(config.stages >= 2, f"stages must be 2 or more, got {config.stages}")
-    need(not config.use_async or target.dma128, f"direct copies to LDS need gfx950, the target is {target.arch}")
+    need(not config.use_async or config.copies_directly, "direct copies to LDS need gfx950, K a multiple of block_k * "
+         "split_k and, where an operand is not consecutive in k, blocks of 64 or multiples of 128")
+    if config.use_async is None:
+        config = replace(config, use_async=config.copies_directly)
     need(not target.tensor_moves or config.sums <= config.registers * 5 // 8,
          f"the sums of {config.tile_m} x {config.tile_n} on {config.m_waves} x {config.n_waves} waves are "
          f"{config.sums} registers of a lane, {target.arch} has {config.registers}")

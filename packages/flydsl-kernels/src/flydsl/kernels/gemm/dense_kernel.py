@@ -14,8 +14,8 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.cshuffle import shuffle_tile
-from ..parts.epilogue import Bias, Epilogue, TilePlace, store_tile
-from ..parts.grid import Slice, add_slice, add_wave_slices
+from ..parts.epilogue import Bias, Epilogue, store_tile
+from ..parts.grid import add_slice, add_wave_slices
 from ..parts.lane import Lane, lane_of
 from ..parts.mainloop import MainLoop, Ring, Staged
 from ..parts.memory import float_element, pointer
@@ -35,27 +35,23 @@ __all__ = ["dense_loop", "launch_dense"]
 COPY_WINDOW = 0.5
 # Share of them over which fragments are read, also the first of the next tile, where those are read before the barrier.
 READ_WINDOW = 0.85
-OPERANDS = {"f16": fx.Float16, "bf16": fx.BFloat16, "fp8": fx.Int8}
-Operand = Rows | Columns
 
 
 def operand(data: Any, consecutive_k: bool, tile: RowTile, stages: list[Any], lane: Lane, config: DenseConfig,
-            rows: Any, row: Any, apart: int, shuffled: bool = False) -> Operand:
+            rows: Any, row: Any, apart: int, shuffled: bool = False) -> Rows:
     """How an operand of `rows` x k elements comes to LDS, from row `row` on, whichever way it lies in memory. Rows that
     are consecutive in k are so many elements `apart`."""
     where: dict[str, Any] = dict(row=row, rows_total=rows, ragged=config.ragged_k)
     if consecutive_k:
         row_bytes = apart * config.op.element_bytes
         return Rows(data, tile, stages, lane, row_bytes=row_bytes, shuffled=shuffled, **where)
-    if isinstance(tile, StoredTile):
-        return Stored(data, tile, stages, lane, k=config.k, **where)
-    return Columns(data, tile, stages, lane, OPERANDS[config.dtype], k=config.k, **where)
+    kind: Any = Stored if isinstance(tile, StoredTile) else Columns
+    return kind(data, tile, stages, lane, k=config.k, **where)
 
 
-def sources(a: Operand, b: Operand, config: DenseConfig, parts: int) -> list[Any]:
+def sources(a: Rows, b: Rows, config: DenseConfig, parts: int) -> list[Any]:
     """How the operands are on their way, for the main loop."""
     if config.use_async:
-        assert isinstance(a, Rows) and isinstance(b, Rows)
         pieces = a.loads + b.loads
 
         def copy(t: Any, stage: int, which: range) -> None:
@@ -111,43 +107,27 @@ def dense_loop(tensors: dict[str, Any], m: Any, row: Any, column: Any, stages: l
 def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C, or with split_k its share of the reduction into the workspace."""
     lane, stages = lane_of(config.target.wave), config.stages_in(Lds())
-    (wave_m, _), wave_k = config.wave_of(lane), config.wave_k(lane)
     row, column = config.corner(m)
     loop = dense_loop(tensors, m, row, column, stages, lane, config)
-    acc = loop.run()
-    place = config.place(m, row, column, lane)
+    acc, wave_k = loop.run(), config.wave_k(lane)
+    c, out, place = tensors["c"], config.out, config.place(m, row, column, lane)
+    seed = tensors["seed"] if config.stochastic else None
+    epilogue = gemm_epilogue(tensors, m, config.n, "bias" if config.bias else "none", config.row_scales, seed=seed)
     if fx.const_expr(config.k_waves > 1):
         acc = add_wave_slices(acc, stages[0], config, wave_k, lane)
-        if wave_k == 0:
-            finish(tensors, acc, place, config)
-    elif fx.const_expr(config.atomic):
+    if fx.const_expr(config.atomic):
         tile = fx.block_idx.y * fx.ceildiv(m, config.tile_m) + fx.block_idx.x
         semaphore, signal = (pointer(tensors[name], fx.Int32) + tile for name in ("semaphore", "signal"))
         bias = Bias(tensors["bias"], config.n) if config.bias else None
-        add_slice(tensors["c"], acc, place, Slice(
-            config.split_k, semaphore, signal, config.out, config.shuffle, config.tile_m, column, wave_m, bias,
-            packed=config.target.adds(config.out_dtype)), stages[0])
-    elif fx.const_expr(config.cshuffle and config.split_k == 1):
-        shuffle_tile(tensors["c"], config.out, acc, epilogue_of(tensors, m, config), place, stages[0],
-                     config.shuffle, column, wave_m)
-    else:
-        finish(tensors, acc, place, config)
-
-
-def epilogue_of(tensors: dict[str, Any], m: Any, config: DenseConfig) -> Epilogue:
-    """What happens to the sums of an unsplit reduction."""
-    seed = tensors["seed"] if config.stochastic else None
-    return gemm_epilogue(tensors, m, config.n, "bias" if config.bias else "none", config.dtype == "fp8", seed=seed)
-
-
-def finish(tensors: dict[str, Any], acc: list[Any], place: TilePlace, config: DenseConfig) -> None:
-    """Store the tile in C, or this share of it in the workspace."""
-    if config.split_k > 1:
-        share = fx.Int64(fx.block_idx.z) * (fx.Int64(place.m) * config.n)
-        part = pointer(tensors["workspace"], fx.Float32) + share
-        store_tile(part, fx.Float32, acc, Epilogue(), place)
-        return
-    store_tile(tensors["c"], config.out, acc, epilogue_of(tensors, place.m, config), place)
+        add_slice(c, acc, place, config, semaphore, signal, bias, stages[0])
+    elif fx.const_expr(config.split_k > 1):  # this share of it in the workspace
+        share = fx.Int64(fx.block_idx.z) * (fx.Int64(m) * config.n)
+        if wave_k == 0:
+            store_tile(pointer(tensors["workspace"], fx.Float32) + share, fx.Float32, acc, Epilogue(), place)
+    elif fx.const_expr(config.cshuffle):
+        shuffle_tile(c, out, acc, epilogue, place, stages[0], config.shuffle)
+    elif wave_k == 0:
+        store_tile(c, out, acc, epilogue, place)
 
 
 REDUCE_THREADS = 256

@@ -46,14 +46,9 @@ class MxConfig(GemmConfig):
     def grid(self, m: Any) -> tuple[Any, ...]:
         return fx.ceildiv(m, self.tile_m), self.n // self.tile_n, self.batch
 
-    def stage_bytes(self, stage: int) -> int:
-        """Of a tile of A: there are two stages of each of those that go together."""
-        return self.a_tile.words * 4
-
     def extents(self, m: Any) -> dict[str, Extent]:
         """Rows of scales are in groups of 32."""
         scaled = div(fx.Int64(m) + (WORD_ROWS - 1), WORD_ROWS) * WORD_ROWS
-        columns = align_up(self.k // MICRO_GROUP, 8)
         per, a = self.a.per_byte, self.a.stored
         a_row, a_used = self.a_row_bytes * per, self.k // MICRO_K * self.a.step_bytes * per
 
@@ -64,8 +59,9 @@ class MxConfig(GemmConfig):
             "a": batched(m, a_row, a_used, a, self.entry(m, a_row, self.a_batch * per), self.a_batch),
             "b": Extent(self.batch * self.n * self.b_row_bytes * self.b.per_byte, self.b.stored),
             "c": batched(m, self.c_stride, self.n, self.out, self.entry(m, self.c_stride, self.c_batch), self.c_batch),
-            "scale_a": batched(scaled, self.scale_columns, columns, fx.Uint8, self.scale_entry(m), self.scale_batch),
-            "scale_b": Extent(self.batch * self.n * columns, fx.Uint8),
+            "scale_a": batched(scaled, self.scale_columns, self.groups, fx.Uint8, self.scale_entry(m),
+                               self.scale_batch),
+            "scale_b": Extent(self.batch * self.n * self.groups, fx.Uint8),
         }
 
     @staticmethod
@@ -95,14 +91,13 @@ class MxConfig(GemmConfig):
         return self.tile_k // MICRO_K
 
     @property
-    def tile_k_bytes(self) -> int:
-        """Of a row of a tile of A."""
+    def row_bytes(self) -> int:
         return self.steps * self.a.step_bytes
 
     @property
     def a_tile(self) -> RowTile:
-        rows = self.stored_rows(self.tile_k_bytes)
-        tile = RowTile(rows, self.tile_k_bytes, self.threads, self.target.bank_bytes)
+        rows = self.stored_rows(self.row_bytes)
+        tile = RowTile(rows, self.row_bytes, self.threads, self.target.bank_bytes)
         if self.a_dtype != "fp6":
             return tile
         gap = WORDS if 2 * (tile.bytes + rows) <= self.target.lds_bytes else 0
@@ -110,26 +105,31 @@ class MxConfig(GemmConfig):
 
     @property
     def together(self) -> int:
-        """Tiles from a barrier to the next: those of 256 k where LDS has room."""
+        """Tiles from a barrier to the next: those of 256 k where LDS has room for two stages of each."""
         tiles = WORD_K // self.tile_k
-        return tiles if 2 * tiles * self.a_tile.words * 4 <= self.target.lds_bytes else 1
+        return tiles if 2 * tiles * self.tile_bytes <= self.target.lds_bytes else 1
 
     @property
     def a_row_bytes(self) -> int:
-        return self.k // MICRO_K * self.a.step_bytes if self.a_row < 0 else self.a_row
+        return self.a_stride // MICRO_K * self.a.step_bytes if self.a_row < 0 else self.a_row
 
     @property
     def b_row_bytes(self) -> int:
         return self.k // MICRO_K * self.b.step_bytes
 
     @property
+    def groups(self) -> int:
+        """Scales of a row, filled up to words of whole lanes."""
+        return align_up(self.k // MICRO_GROUP, 8)
+
+    @property
     def scale_columns(self) -> int:
-        """Padded scales of a row."""
-        return -(-(self.k // 32) // 8) * 8 if self.scale_row < 0 else self.scale_row
+        """Scales from a row of A to the next."""
+        return self.groups if self.scale_row < 0 else self.scale_row
 
     @property
     def c_stride(self) -> int:
-        return self.n if self.c_row < 0 else self.c_row
+        return super().c_stride if self.c_row < 0 else self.c_row
 
 
 @functools.lru_cache
@@ -145,5 +145,5 @@ def mx_config(where: str, target: Target, *, out_dtype: str, **fields: Any) -> M
     # The instruction takes twice as long where an operand is fp8.
     config = eight_waves(config, LARGE_TILE if "fp8" in (config.a_dtype, config.b_dtype) else 2 * LARGE_TILE)
     config = replace(config, stages=2 * config.together)
-    config.need(where, config.batch >= 1, f"batch must be positive, got {config.batch}")
+    config.check_positive(where, "batch")
     return config.fitting(where)

@@ -18,7 +18,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.epilogue import Epilogue, store_tile
-from ..parts.index import align_up, cdiv
+from ..parts.index import cdiv
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, KTile, MainLoop, Staged
 from ..parts.memory import pointer
@@ -82,8 +82,7 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                  start=batch * (config.n * config.b_row_bytes))
     scale_a = PairedScales(tensors["scale_a"], batch * config.scale_entry(m), config.scale_columns, m, [row],
                            config.m_repeat, config.tile_m % 32 == 0, lane, config.tile_k)
-    b_columns = align_up(config.k // 32, 8)
-    scale_b = PairedScales(tensors["scale_b"], batch * (config.n * b_columns), b_columns, config.n,
+    scale_b = PairedScales(tensors["scale_b"], batch * (config.n * config.groups), config.groups, config.n,
                            [wave_column], config.n_repeat, config.n_repeat % 2 == 0, lane, config.tile_k)
     # The order in a part: by columns if these are many, since the last of B arrives late; else by rows, as the second
     # of A does.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from ..host.arrays import autocast, copy_into, is_torch
+from ..host.arrays import autocast, is_torch
 from ..host.dtypes import dtype_name, float_name, torch_dtype
 from ..host.models import Model
 from ..op import Form, Gradient, Op, Plan, Result
@@ -34,12 +36,10 @@ def _gemm_results(a: Any, b: Any, bias: Any, layout: str, out_dtype: Any) -> tup
 
 
 def _plan_gemm(target: Target, a: Any, b: Any, bias: Any, layout: str, out_dtype: Any) -> Plan | None:
-    m, n, k, dtype = check_a16w16(a, b, bias, layout)
+    _, _, _, dtype = check_a16w16(a, b, bias, layout)
     out = float_name(out_dtype, "gemm: out_dtype") or dtype
     if out not in (dtype, "f32"):
         raise TypeError(f"gemm: out_dtype must be {a.dtype} or float32, got {out_dtype}")
-    if k == 0 and m and n:  # a sum over nothing, as in the gradient of a weight without rows
-        return Plan(None, lambda out: (), finish=lambda out: copy_into(out, 0 if bias is None else bias))
     return plan_a16w16(target, a, b, bias, layout, out)
 
 
@@ -126,18 +126,14 @@ def _plan_linear(target: Target, x: Any, weight: Any, bias: Any) -> Plan | None:
     rows = x.reshape(math.prod(x.shape[:-1]), k)
     if not n:
         return None
-    if not k:
-        return Plan(None, lambda out: (), finish=lambda out: copy_into(out, 0 if bias is None else bias))
-    if is_torch(x):
+    if k and is_torch(x):
         from ..host.weights import preshuffled
         from .scaled import plan_preshuffle
 
         if takes_preshuffled(target, n, k, 2) and weight.dtype == x.dtype:
             return plan_preshuffle(target, rows, preshuffled(weight), None, None, bias, "none", x.dtype)
     plan = plan_a16w16(target, rows, weight, bias, "nt", dtype)
-    if plan is None:
-        return None
-    return Plan(plan.launcher, lambda out: plan.operands(out.reshape(-1, n)))
+    return plan and replace(plan, operands=lambda out: plan.operands(out.reshape(-1, n)))
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
@@ -186,15 +182,11 @@ LINEAR_INFERENCE = Op(
 # ------------------------------------------------------------------------------------------- quantised
 
 
-def _later(name: str) -> Callable[..., Plan | None]:
+def _later(name: str, target: Target, *given: Any) -> Plan | None:
     """A plan of :mod:`.scaled`, which needs torch and is loaded when it is asked for."""
+    from . import scaled
 
-    def plan(target: Target, *given: Any) -> Plan | None:
-        from . import scaled
-
-        return getattr(scaled, name)(target, *given)
-
-    return plan
+    return getattr(scaled, name)(target, *given)
 
 
 def _preshuffle_gemm(op: Op, a: Any, b: Any, scale_a: Any = None, scale_b: Any = None, bias: Any = None,
@@ -247,7 +239,7 @@ def _mx_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, a_dtype: str = 
     return op(a, b, scale_a, scale_b, a_dtype, b_dtype, torch_dtype(out_dtype or "bf16"))
 
 
-def _weight_results(a: Any, b: Any, out_dtype: Any) -> tuple[Result]:
+def _weight_results(a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: Any, *_: Any) -> tuple[Result]:
     return (Result((*a.shape[:-1], b.shape[0]), out_dtype),)
 
 
@@ -315,8 +307,8 @@ PRESHUFFLE_GEMM = Op(
     "(Tensor a, Tensor b, Tensor? scale_a, Tensor? scale_b, Tensor? bias, str activation, ScalarType out_dtype, "
     'str layout="") -> Tensor',
     "`act(a b^T * scale_a[row] * scale_b[column] + bias)` with a weight made by `shuffle_weight`",
-    results=lambda a, b, scale_a, scale_b, bias, activation, out_dtype, layout: _weight_results(a, b, out_dtype),
-    plan=_later("plan_preshuffle"), form=_preshuffle_gemm, archs=CDNA, widths=(128, 192), numpy=False,
+    results=lambda a, b, scale_a, scale_b, bias, activation, *rest: _weight_results(a, b, scale_a, scale_b, *rest),
+    plan=partial(_later, "plan_preshuffle"), form=_preshuffle_gemm, archs=CDNA, widths=(128, 192), numpy=False,
     tolerance=2.0**-8, sample=_sample_preshuffle,
     reference=lambda a, b, scale_a, scale_b, *_: (
         a.double() @ _plain(b).double().T * scale_a.double()[:, None] * scale_b.double(),),
@@ -327,17 +319,17 @@ BLOCKSCALE_GEMM = Op(
     "blockscale_gemm",
     '(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, ScalarType out_dtype, str layout="") -> Tensor',
     "fp8 with f32 scales (K/128, M) of a and (ceil(N/128), K/128) of the shuffled weight",
-    results=lambda a, b, scale_a, scale_b, out_dtype, layout: _weight_results(a, b, out_dtype),
-    plan=_later("plan_blockscale"), form=_blockscale_gemm, archs=CDNA, fp8=True, widths=(128, 256), numpy=False,
-    tolerance=2.0**-8, sample=_sample_blockscale, reference=_blockscale_reference, flops=_gemm_flops,
+    results=_weight_results,
+    plan=partial(_later, "plan_blockscale"), form=_blockscale_gemm, archs=CDNA, fp8=True, widths=(128, 256),
+    numpy=False, tolerance=2.0**-8, sample=_sample_blockscale, reference=_blockscale_reference, flops=_gemm_flops,
     tuning=tile_tuning(lambda target, _: BLOCK_SCALE[target.arch], "fp8"),
 )
 
 SCALED_GEMM = Op(
     "scaled_gemm", "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, ScalarType out_dtype) -> Tensor",
     "`(a b^T) * scale_a[row] * scale_b[column]` of fp8 with a plain weight (N, K)",
-    results=lambda a, b, scale_a, scale_b, out_dtype: _weight_results(a, b, out_dtype),
-    plan=_later("plan_scaled"), form=_scaled_gemm, archs=GENERAL, fp8=True, widths=(256, 384), numpy=False,
+    results=_weight_results,
+    plan=partial(_later, "plan_scaled"), form=_scaled_gemm, archs=GENERAL, fp8=True, widths=(256, 384), numpy=False,
     tolerance=2.0**-8,
     sample=_sample_scaled,
     reference=lambda a, b, scale_a, scale_b, _: (
@@ -349,8 +341,8 @@ MX_GEMM = Op(
     "mx_gemm",
     "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, str a_dtype, str b_dtype, ScalarType out_dtype) -> Tensor",
     "Product of microscaled operands with a plain weight, e8m0 scales (..., K/32) and (N, K/32)",
-    results=lambda a, b, scale_a, scale_b, a_dtype, b_dtype, out_dtype: _weight_results(a, b, out_dtype),
-    plan=_later("plan_mx"), form=_mx_gemm, archs=("gfx950", "gfx1250"), widths=(256, 384), numpy=False,
+    results=lambda *given: _weight_results(*given[:4], given[-1]),
+    plan=partial(_later, "plan_mx"), form=_mx_gemm, archs=("gfx950", "gfx1250"), widths=(256, 384), numpy=False,
     tolerance=2.0**-8, sample=_sample_mx, reference=_mx_reference, workspace=_mx_workspace, flops=_gemm_flops,
     tuning=tile_tuning(lambda target, kind: (WMMA if target.tensor_moves else MX)[tuple(kind.split())], "fp4 fp4"),
 )

@@ -10,7 +10,6 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..host.dense import Extent
-from ..parts.cshuffle import ShufflePlan
 from ..parts.index import align_up, cdiv
 from ..parts.lane import Lane
 from ..parts.matrix import SCALE_BLOCK, MatrixOp, matrix_op
@@ -37,7 +36,6 @@ class PreshuffleConfig(GemmConfig):
         epilogue: one of ``ACTIVATIONS``.
         block_scale: scales per (row, 128 k) and (128 columns, 128 k) instead of per row and column.
         use_async: A goes to LDS without registers.
-        cshuffle: C goes through LDS, 16 bytes of a row a lane, instead of directly.
         preload: LDS reads and global loads before the first matrix instruction of a tile.
     """
 
@@ -47,7 +45,6 @@ class PreshuffleConfig(GemmConfig):
     epilogue: str = "none"
     block_scale: bool = False
     use_async: bool = False
-    cshuffle: bool = False
     preload: tuple[int, int] = (0, 0)
 
     @property
@@ -55,10 +52,6 @@ class PreshuffleConfig(GemmConfig):
         """The matrix instruction: scaled where a tile is a whole number of its k."""
         scaled = self.in_dtype == "fp8" and self.target.mx and self.tile_k % 128 == 0
         return matrix_op(self.target, IN_DTYPES[self.in_dtype], scaled)
-
-    @property
-    def operands(self) -> tuple[str, ...]:
-        return super().operands if self.block_scale else (*super().operands, "bias")
 
     @property
     def row_scales(self) -> bool:
@@ -76,19 +69,13 @@ class PreshuffleConfig(GemmConfig):
         return found
 
     @property
-    def row_bytes(self) -> int:
-        """Bytes of k of a tile, of A."""
-        return self.tile_k * self.op.element_bytes
-
-    @property
     def a_tile(self) -> RowTile:
         size = self.stored_rows(self.row_bytes), self.row_bytes, self.threads, self.target.bank_bytes
         return SpreadTile(*size, self.apart) if self.apart > 1 else RowTile(*size)
 
     @property
     def apart(self) -> int:
-        """Rows that neighbouring lanes of a fragment of A are apart. With block scales, so many scales of a lane are
-        consecutive."""
+        """With block scales, so many scales of a lane are consecutive."""
         fitting = (w for w in (4, 2) if self.m_repeat % w == 0
                    and SpreadTile.fits(self.row_bytes, self.target.bank_bytes, w))
         return next(fitting, 1) if self.block_scale else 1
@@ -97,16 +84,6 @@ class PreshuffleConfig(GemmConfig):
         """Which 16 columns of the tile accumulators `ni` of a wave are: the waves' strips are interleaved, and with
         block scales consecutive, so that most waves have one scale."""
         return wave * self.n_repeat + ni if self.block_scale else ni * self.waves + wave
-
-    @property
-    def shuffle(self) -> ShufflePlan:
-        """How C passes through LDS if `cshuffle`."""
-        return ShufflePlan(self.tile_n, 2, 1, self.m_repeat, self.threads, self.op.acc_len, self.a_tile.bytes,
-                           self.apart)
-
-    def stage_bytes(self, stage: int) -> int:
-        """Of a stage of A; C goes through that of the first."""
-        return max(self.a_tile.bytes, self.shuffle.bytes if self.cshuffle and stage == 0 else 0)
 
     @property
     def shared_scales(self) -> bool:
@@ -139,11 +116,6 @@ class PreshuffleConfig(GemmConfig):
 
     def columns_of(self, column: Any, lane: Lane) -> list[Any]:
         return [column + self.strip(lane.wave, ni) * 16 + lane.group * self.op.acc_len for ni in range(self.n_repeat)]
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of k (64 bytes) of a tile."""
-        return self.row_bytes // self.op.block_bytes
 
     @property
     def int4(self) -> bool:

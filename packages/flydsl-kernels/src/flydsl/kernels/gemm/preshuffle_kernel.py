@@ -52,11 +52,11 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     row, column = config.corner(m)
     memory, tally = Lds(), Tally()
     stages = config.stages_in(memory)
-    row_bytes = config.k * op.element_bytes
-    a = Rows(tensors["a"], tile, stages, lane, row=row, rows_total=config.end_row(m, row), row_bytes=row_bytes,
-             advance=Advance.TURN)
+    a = Rows(tensors["a"], tile, stages, lane, row=row, rows_total=config.end_row(m, row),
+             row_bytes=config.a_stride * op.element_bytes, advance=Advance.TURN)
     chunk_words = WORDS // 2 if config.int4 else WORDS
-    weights = Shuffled(tensors["b"], lane, column=column, strip_words=row_bytes // 64 * WAVE * chunk_words,
+    strip_words = config.k * op.element_bytes // op.block_bytes * WAVE * chunk_words
+    weights = Shuffled(tensors["b"], lane, column=column, strip_words=strip_words,
                        tile_strips=config.tile_n // 16, blocks=config.blocks, chunk_words=chunk_words,
                        strips=[config.strip(lane.wave, ni) for ni in fx.range_constexpr(config.n_repeat)])
     sources: list[Any] = [Held(lambda t, _: weights.fetch(t), weights.loads)]
@@ -85,7 +85,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                              divisor=INT4_FACTOR if config.int4 else 1)
     place = config.place(m, row, column, lane)
     if fx.const_expr(config.cshuffle):
-        shuffle_tile(tensors["c"], config.out, acc, epilogue, place, stages[0], config.shuffle, column, 0)
+        shuffle_tile(tensors["c"], config.out, acc, epilogue, place, stages[0], config.shuffle)
     else:
         store_tile(tensors["c"], config.out, acc, epilogue, place)
 

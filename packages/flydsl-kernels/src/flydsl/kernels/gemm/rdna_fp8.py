@@ -38,6 +38,7 @@ class RdnaFp8Config(GemmConfig):
     """``C = a b * scale_a[row] * scale_b[column]`` in bf16; four waves lie along N."""
 
     out_dtype: str = "bf16"
+    stages: int = 0
 
     @property
     def row_scales(self) -> bool:
@@ -54,11 +55,11 @@ def rdna_fp8_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C."""
     lane, tally = lane_of(WAVE), Tally()
     row, column = config.corner(m)
-    rows, stride, steps = fx.min(m - row, config.tile_m), config.k // 4, config.tile_k // K_STEP
+    rows, stride, steps = fx.min(m - row, config.tile_m), config.a_stride // 4, config.tile_k // K_STEP
     a = Buffer(tensors["a"], fx.Int32, fx.Int64(row) * stride, rows * stride)
     a_at = lane.row * stride + lane.group * PIECE_WORDS
     # B is [N/16, K/16, 2, 16, 8]: a block of 16 columns and 16 k has 256 bytes, a lane's 8 bytes at 8 * lane.
-    b = Shuffled(tensors["b"], lane, column=column, strip_words=16 * stride, tile_strips=config.tile_n // 16,
+    b = Shuffled(tensors["b"], lane, column=column, strip_words=16 * config.k // 4, tile_strips=config.tile_n // 16,
                  strips=[lane.wave * config.n_repeat + ni for ni in fx.range_constexpr(config.n_repeat)],
                  blocks=steps, chunk_words=PIECE_WORDS, lanes=WAVE)
 

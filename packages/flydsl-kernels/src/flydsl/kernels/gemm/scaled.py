@@ -15,22 +15,10 @@ import torch
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..host import layouts
 from ..host.arrays import array_dtype, flattened, padded
 from ..host.config import require
 from ..host.dtypes import dtype_name
-from ..host.layouts import (
-    B_16X16,
-    B_16X16_INT4,
-    check_layout,
-    e8m0_shuffle,
-    layout_of,
-    preshuffle_b_16x16,
-    preshuffle_b_fp8,
-    shuffle_scale_32x4,
-    shuffle_weight,
-    shuffle_weight_w4,
-    told,
-)
 from ..host.weights import in_order, preshuffled
 from ..op import Plan
 from ..parts.index import cdiv
@@ -44,17 +32,12 @@ from .mx_kernel import launch_mx
 from .preshuffle_config import ACTIVATIONS, PreshuffleConfig, preshuffle_config
 from .preshuffle_kernel import launch_preshuffle
 from .rdna_fp8 import RdnaFp8Config, launch_rdna_fp8, rdna_fp8_config
-from .tuned import BLOCK_SCALE, MX, PRESHUFFLE, RDNA_FP8, WMMA, Tile, choose, row_scale_block, takes_preshuffled
+from .tuned import BLOCK_SCALE, MX, PRESHUFFLE, WMMA, Tile, choose, row_scale_block, scaled_tiles, takes_preshuffled
 from .wmma_config import DATA_FORMATS, WmmaConfig, wmma_config
 from .wmma_kernel import launch_wmma
 
 __all__ = ["default_tiles", "plan_blockscale", "plan_mx", "plan_preshuffle", "plan_scaled", "product", "tiled_wmma"]
 
-#: What N and K of `scaled_gemm` are filled up to multiples of, by architecture: those of the smallest tile.
-SCALED_SIZES = {"gfx942": (64, 64), "gfx950": (64, 64), "gfx120": (128, 32), "gfx1250": (32, 128)}
-#: The same of `mx_gemm`, and of products by shuffled weights: N, and bytes of k.
-MX_SIZES = {"gfx950": (64, 128), "gfx1250": (32, 128)}
-SHUFFLED_SIZES = 64, 64
 OUT = {torch.bfloat16: "bf16", torch.float16: "f16"}
 
 #: What launches a configuration, by its class.
@@ -72,7 +55,8 @@ def product(config: GemmConfig) -> Any:
     @flyc.jit
     def gemm(c, a, b, scale_a, scale_b, bias, M: fx.Int32, stream: fx.Stream = fx.Stream(None)):  # noqa: N803
         given = {"c": c, "a": a, "b": b, "scale_a": scale_a, "scale_b": scale_b, "bias": bias}
-        FAMILIES[type(config)]({name: given[name] for name in config.operands}, M, config, stream)
+        taken = config.extents(M)
+        FAMILIES[type(config)]({name: x for name, x in given.items() if name in taken}, M, config, stream)
 
     return gemm
 
@@ -103,21 +87,18 @@ def default_tiles(target: Target, m: int, n: int, k: int, weight_bytes: float, k
     return choose(PRESHUFFLE[target.arch][weight_bytes], where, target, kind, m, n, k)
 
 
-def _rows(where: str, a: torch.Tensor, k: int) -> torch.Tensor:
-    """The activations as a matrix."""
-    require(where, a.dim() >= 1 and a.shape[-1] == k,
-            f"the last dimension of the activations must be {k}, got shape {tuple(a.shape)}")
-    return a.reshape(math.prod(a.shape[:-1]), k).contiguous()
-
-
-def _require_matrix(where: str, b: torch.Tensor) -> None:
+def _sizes(where: str, a: torch.Tensor, b: torch.Tensor, out_dtype: torch.dtype, a_per: int = 1,
+           b_per: int = 1) -> tuple[torch.Tensor, tuple[int, int, int], str]:
+    """The activations as a matrix, (M, N, K) and the name of the result's type, of operands that have so many values
+    in an element. ValueError or TypeError says what does not agree."""
     require(where, b.dim() == 2, f"the weight must be a matrix (N, K), got shape {tuple(b.shape)}")
-
-
-def _out_name(where: str, dtype: torch.dtype) -> str:
-    if dtype not in OUT:
-        raise TypeError(f"{where}: out_dtype must be bfloat16 or float16, got {dtype}")
-    return OUT[dtype]
+    n, k = b.shape[0], b.shape[1] * b_per
+    require(where, a.dim() >= 1 and a.shape[-1] * a_per == k, f"shapes (..., {k // a_per}) and {tuple(b.shape)} are "
+            f"needed, the activations are {tuple(a.shape)}")
+    if out_dtype not in OUT:
+        raise TypeError(f"{where}: out_dtype must be bfloat16 or float16, got {out_dtype}")
+    rows = a.reshape(math.prod(a.shape[:-1]), a.shape[-1]).contiguous()
+    return rows, (rows.shape[0], n, k), OUT[out_dtype]
 
 
 def _require_fp8(where: str, target: Target, *operands: torch.Tensor) -> None:
@@ -140,9 +121,10 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
                     out_dtype: torch.dtype, layout: str = "") -> Plan | None:
     """``act(a b^T * scale_a[row] * scale_b[column] + bias)`` with a shuffled weight, whose tag is checked unless
     `layout` says what it would."""
-    where, given, b = "preshuffle_gemm", b, told(b, layout)
-    int4 = layout_of(b) == B_16X16_INT4
-    check_layout(b, B_16X16_INT4 if int4 else B_16X16, where)
+    where, given, b = "preshuffle_gemm", b, layouts.told(b, layout)
+    int4 = layouts.layout_of(b) == layouts.B_16X16_INT4
+    order = layouts.B_16X16_INT4 if int4 else layouts.B_16X16
+    layouts.check_layout(b, order, where)
     dtype = dtype_name(a, where, ("i8", "fp8", "f16", "bf16"))
     if int4 and dtype != "i8":
         raise TypeError(f"{where}: int4 weights need int8 activations, got {a.dtype}")
@@ -150,11 +132,8 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
         raise TypeError(f"{where}: operands must have one dtype, got {a.dtype} and {b.dtype}")
     if dtype == "fp8":
         _require_fp8(where, target, a)
-    out_name = _out_name(where, out_dtype)
-    _require_matrix(where, b)
-    n, k = b.shape[0], b.shape[1] * (2 if int4 else 1)
-    rows = _rows(where, a, k)
-    m, scaled = rows.shape[0], a.element_size() == 1
+    rows, (m, n, k), out_name = _sizes(where, a, b, out_dtype, b_per=2 if int4 else 1)
+    scaled = a.element_size() == 1
     scale_a, scale_b = (_scale(where, name, scale, size) if scaled else None
                         for name, scale, size in (("scale_a", scale_a, m), ("scale_b", scale_b, n)))
     if bias is not None:
@@ -168,11 +147,11 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     if not m or not n:
         return None
     target.require(where, *PRESHUFFLE)
-    more_n, more_k = _more((n, k), (SHUFFLED_SIZES[0], SHUFFLED_SIZES[1] // a.element_size()))
+    more_n, more_k = _more(n, k, PRESHUFFLE[target.arch][0.5 if int4 else a.element_size()])
     if more_n or more_k:
         weight = _wider_shuffled(given, more_n, more_k // 2 if int4 else more_k)
         filled = plan_preshuffle(target, padded(rows, more_k, 1), weight, scale_a, _longer(scale_b, more_n),
-                                 _longer(bias, more_n), activation, out_dtype, B_16X16_INT4 if int4 else B_16X16)
+                                 _longer(bias, more_n), activation, out_dtype, order)
         return _narrowed(filled, rows, n, more_n, out_dtype)
     kind = "int4" if int4 else dtype
     tile = default_tiles(target, m, n, k, 0.5 if int4 else a.element_size(), kind)
@@ -185,26 +164,22 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
 def plan_blockscale(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
                     out_dtype: torch.dtype, layout: str = "") -> Plan | None:
     """fp8 with a scale per (row, 128 k) of a, f32 (K/128, M), and per (128 columns, 128 k) of the shuffled b."""
-    where, given, b = "blockscale_gemm", b, told(b, layout)
-    check_layout(b, B_16X16, where)
+    where, given, b = "blockscale_gemm", b, layouts.told(b, layout)
+    layouts.check_layout(b, layouts.B_16X16, where)
     _require_fp8(where, target, a, b)
-    _require_matrix(where, b)
-    n, k = b.shape
-    rows = _rows(where, a, k)
-    m = rows.shape[0]
+    rows, (m, n, k), out_name = _sizes(where, a, b, out_dtype)
     blocks = cdiv(k, SCALE_BLOCK)
     for name, scale, shape in (("scale_a", scale_a, (blocks, m)),
                                ("scale_b", scale_b, (cdiv(n, SCALE_BLOCK), blocks))):
         require(where, tuple(scale.shape) == shape and scale.dtype == torch.float32,
                 f"{name} must be f32 of shape {shape}, got {scale.dtype} {tuple(scale.shape)}")
-    out_name = _out_name(where, out_dtype)
     if not m or not n:
         return None
     target.require(where, *BLOCK_SCALE)
-    more_n, more_k = _more((n, k), (SHUFFLED_SIZES[0], SCALE_BLOCK))
+    more_n, more_k = _more(n, k, BLOCK_SCALE[target.arch])
     if more_n or more_k:  # which have no block of scales of their own
         weight = _wider_shuffled(given, more_n, more_k)
-        filled = plan_blockscale(target, padded(rows, more_k, 1), weight, scale_a, scale_b, out_dtype, B_16X16)
+        filled = plan_blockscale(target, padded(rows, more_k, 1), weight, scale_a, scale_b, out_dtype, layouts.B_16X16)
         return _narrowed(filled, rows, n, more_n, out_dtype)
     tile = choose(BLOCK_SCALE[target.arch], where, target, "fp8", m, n, k)
     config = preshuffle_config(where, target, n=n, k=k, **tile.sizes, in_dtype="fp8", out_dtype=out_name,
@@ -223,20 +198,17 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
     where = "scaled_gemm"
     target.require_fp8(where)
     _require_fp8(where, target, a, b)
-    require(where, b.dim() == 2 and a.dim() >= 1 and a.shape[-1] == b.shape[1],
-            f"shapes (..., K) and (N, K) are needed, got {tuple(a.shape)} and {tuple(b.shape)}")
-    n, k = b.shape
-    rows = _rows(where, a, k)
-    m = rows.shape[0]
+    rows, (m, n, k), _ = _sizes(where, a, b, out_dtype)
     scale_a, scale_b = _scale(where, "scale_a", scale_a, m), _scale(where, "scale_b", scale_b, n)
     if not n or not k:  # a sum over nothing is zero
         return None
     if takes_preshuffled(target, n, k, 1):
         return plan_preshuffle(target, rows, preshuffled(b), scale_a, scale_b, None, "none", out_dtype)
-    more_n, more_k = _more((n, k), SCALED_SIZES[target.arch])
+    tiles = scaled_tiles(target)
+    more_n, more_k = _more(n, k, tiles)
     if (more_n or more_k) and not (takes_row_scales(target, k) and out_dtype == torch.bfloat16):
         filled = plan_scaled(target, padded(rows, more_k, 1), _wider(b, more_n, more_k), scale_a,
-                             torch.nn.functional.pad(scale_b.reshape(-1), (0, more_n)), out_dtype)
+                             _longer(scale_b, more_n), out_dtype)
         return _narrowed(filled, rows, n, more_n, out_dtype)
     if out_dtype != torch.bfloat16:
         raise TypeError(f"{where}: out_dtype must be torch.bfloat16 here, got {out_dtype}")
@@ -244,23 +216,23 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
         return None
     config: GemmConfig
     if target.tensor_moves:
-        tile = choose(WMMA["fp8",], where, target, "fp8", m, n, k)
+        tile = choose(tiles, where, target, "fp8", m, n, k)
         config = tiled_wmma(where, target, n, k, tile, ("fp8",), "bf16")
-        b = in_order(b, "gfx1250_16x16", lambda w: preshuffle_b_16x16(w, n, k))
+        b = in_order(b, "gfx1250_16x16", lambda w: layouts.preshuffle_b_16x16(w, n, k))
     elif target.matrix == "wmma":
-        wide, usual = RDNA_FP8
-        config = rdna_fp8_config(where, target, n=n, k=k, tile_n=(wide if m >= wide.n and n % wide.n == 0 else usual).n)
-        b = in_order(b, "rdna_fp8", lambda w: preshuffle_b_fp8(w.t()))
+        large, usual = tiles
+        tile = large if m >= large.n and n % large.n == 0 else usual
+        config = rdna_fp8_config(where, target, n=n, k=k, **tile.sizes)
+        b = in_order(b, "rdna_fp8", lambda w: layouts.preshuffle_b_fp8(w.t()))
     else:
         config = row_scale_config(where, target, n, k, row_scale_block(target, m, n))
         b = b.contiguous()
     return _plan(config, rows, b, scale_a, scale_b)
 
 
-def _more(sizes: tuple[int, int], multiples: tuple[int, int]) -> tuple[int, int]:
-    """What fills sizes up to multiples."""
-    n, k = (-size % multiple for size, multiple in zip(sizes, multiples, strict=True))
-    return n, k
+def _more(n: int, k: int, tiles: tuple[Tile, ...]) -> tuple[int, int]:
+    """What fills columns and k up to multiples of those of the smallest tile."""
+    return -n % min(tile.n for tile in tiles), -k % min(tile.k for tile in tiles)
 
 
 def _wider(b: torch.Tensor, more_n: int, more_k: int) -> torch.Tensor:
@@ -280,8 +252,8 @@ def _wider_shuffled(b: torch.Tensor, more_n: int, more_k: int) -> torch.Tensor:
     return in_order(b, f"filled up {more_n} {more_k}", fill)
 
 
-def _longer(x: torch.Tensor | None, more: int) -> torch.Tensor | None:
-    """With so many zeros more."""
+def _longer(x: Any, more: int) -> Any:
+    """A tensor with so many zeros more, or None."""
     return None if x is None else torch.nn.functional.pad(x.reshape(-1), (0, more))
 
 
@@ -311,22 +283,17 @@ def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
     dtypes = a_dtype, b_dtype
     require(where, dtypes in tables, f"a_dtype and b_dtype must be {', '.join(map(' and '.join, tables))} on "
             f"{target.arch}, got {' and '.join(dtypes)}")
-    out_name = _out_name(where, out_dtype)
-    _require_matrix(where, b)
-    n, k = b.shape[0], b.shape[1] * FORMATS[b_dtype].per_byte
-    require(where, a.dim() >= 1 and k > 0, f"a must be (..., K) with a positive K, got {tuple(a.shape)}")
-    rows = a.reshape(-1, a.shape[-1]).contiguous()
-    m = rows.shape[0]
-    shapes = ((a.shape[-1] * FORMATS[a_dtype].per_byte, k), (tuple(scale_b.shape), (n, k // MICRO_GROUP)),
-              (tuple(scale_a.shape), (*a.shape[:-1], k // MICRO_GROUP)))
-    require(where, all(x == y for x, y in shapes) and all(t.element_size() == 1 for t in (a, b, scale_a, scale_b)),
-            f"bytes of one K with a scale per {MICRO_GROUP} are needed, got {tuple(a.shape)} of {a_dtype}, "
-            f"{tuple(b.shape)} of {b_dtype}, scales {tuple(scale_a.shape)} and {tuple(scale_b.shape)}")
+    rows, (m, n, k), out_name = _sizes(where, a, b, out_dtype, FORMATS[a_dtype].per_byte, FORMATS[b_dtype].per_byte)
+    shapes = tuple(scale_a.shape), tuple(scale_b.shape)
+    require(where, k > 0 and shapes == ((*a.shape[:-1], k // MICRO_GROUP), (n, k // MICRO_GROUP))
+            and all(t.element_size() == 1 for t in (a, b, scale_a, scale_b)),
+            f"bytes of one K with a scale per {MICRO_GROUP}, one at least, are needed, got {tuple(a.shape)} of "
+            f"{a_dtype}, {tuple(b.shape)} of {b_dtype}, scales {shapes[0]} and {shapes[1]}")
     require(where, k % MICRO_GROUP == 0, f"K must be a multiple of {MICRO_GROUP}, got {k}")
     if not m or not n:
         return None
     scale_a = scale_a.reshape(m, -1)
-    more_n, more_k = _more((n, k), MX_SIZES[target.arch])
+    more_n, more_k = _more(n, k, tables[dtypes])
     if more_n or more_k:  # zeros times the smallest scale
         groups = more_k // MICRO_GROUP
         filled = plan_mx(target, padded(_bytes(rows), more_k // FORMATS[a_dtype].per_byte, 1),
@@ -336,10 +303,10 @@ def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
     tile = choose(tables[dtypes], where, target, " ".join(dtypes), m, n, k)
     if target.tensor_moves:
         config: GemmConfig = tiled_wmma(where, target, n, k, tile, dtypes, out_name)
-        order = in_order(b, "gfx1250_16x16", lambda w: preshuffle_b_16x16(w, *w.shape))
-        return _plan(config, rows, order, shuffle_scale_32x4(scale_a),
-                     in_order(scale_b, "gfx1250_32x4", shuffle_scale_32x4))
+        order = in_order(b, "gfx1250_16x16", lambda w: layouts.preshuffle_b_16x16(w, *w.shape))
+        return _plan(config, rows, order, layouts.shuffle_scale_32x4(scale_a),
+                     in_order(scale_b, "gfx1250_32x4", layouts.shuffle_scale_32x4))
     config = mx_config(where, target, n=n, k=k, **tile.sizes, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_name)
-    shuffle: Callable[[torch.Tensor], Any] = shuffle_weight_w4 if b_dtype == "fp4" else shuffle_weight
+    shuffle: Callable[[torch.Tensor], Any] = layouts.shuffle_weight_w4 if b_dtype == "fp4" else layouts.shuffle_weight
     order = in_order(b, b_dtype, lambda w: shuffle(w.view(torch.int8)))
-    return _plan(config, rows, order, e8m0_shuffle(scale_a), in_order(scale_b, "e8m0", e8m0_shuffle))
+    return _plan(config, rows, order, layouts.e8m0_shuffle(scale_a), in_order(scale_b, "e8m0", layouts.e8m0_shuffle))

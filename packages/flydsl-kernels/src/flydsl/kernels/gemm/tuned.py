@@ -16,9 +16,8 @@ from ..target import Target
 
 __all__ = [
     "BLOCK_SCALE", "DEEP", "DENSE", "DENSE_KNOWN", "DENSE_TUNING", "FEW", "MX", "PRESHUFFLE", "RDNA_FP8", "ROW_SCALE",
-    "WMMA",
-    "DenseTile", "Tile", "choose", "dense_knobs", "dense_tiles", "row_scale_block", "takes_preshuffled", "tile_tuning",
-    "whole_knobs",
+    "WMMA", "DenseTile", "Tile", "choose", "dense_knobs", "dense_tiles", "row_scale_block", "scaled_tiles",
+    "takes_preshuffled", "tile_tuning", "whole_knobs",
 ]
 
 FEW_ROWS = 16  # rows of the smallest tile
@@ -29,13 +28,13 @@ GROUPS = (0, 4)  # block rows of a group, of those that a search tries
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile of the preshuffle GEMMs.
+    """A tile.
 
     Attributes:
         m, n, k: elements of C and of the reduction.
-        direct: A goes to LDS without registers.
+        direct: A of a preshuffle GEMM goes to LDS without registers.
         group: block rows of a group in the launch order; 0: plain.
-        stages: LDS buffers on gfx1250.
+        stages: LDS buffers, of the preshuffle GEMMs on gfx1250.
     """
 
     m: int
@@ -51,7 +50,7 @@ class Tile:
         return dict(tile_m=self.m, tile_n=self.n, tile_k=self.k)
 
     def blocks(self, m: int, n: int) -> int:
-        return cdiv(m, self.m) * (n // self.n)
+        return cdiv(m, self.m) * cdiv(n, self.n)
 
 
 # Entries for few rows are bound by memory: they are narrow, so that all compute units read the weight, and deep where k
@@ -128,8 +127,16 @@ WMMA: dict[tuple[str, ...], tuple[Tile, ...]] = {
 }
 
 #: fp8 with scales per row and column on gfx120x, without LDS, on four waves beside each other: for many rows, and for
-#: few or other columns.
-RDNA_FP8 = (Tile(32, 256, 128), Tile(32, 128, 128))
+#: few or other columns. Where K allows it, two or four times as much k is a tile.
+RDNA_FP8 = (Tile(32, 256, 32), Tile(32, 128, 32))
+
+
+def scaled_tiles(target: Target) -> tuple[Tile, ...]:
+    """Those of fp8 with scales per row and column and a plain weight, whatever the kernel."""
+    if target.tensor_moves:
+        return WMMA["fp8",]
+    return PRESHUFFLE[target.arch][1] if target.arch in PRESHUFFLE else RDNA_FP8
+
 
 #: Blocks (rows, columns of C) of the fp8 GEMM of gfx950 with scales per row and column, both operands through LDS, of
 #: which a compute unit has one.
@@ -179,30 +186,20 @@ def tile_tuning(tiles: Callable[[Target, str], tuple[Tile, ...]], *kinds: str) -
 
 
 @dataclass(frozen=True)
-class DenseTile:
-    """A tile of the general GEMM with its waves and LDS buffers.
+class DenseTile(Tile):
+    """A tile of the general GEMM.
 
     Attributes:
-        m, n, k: elements of C and of the reduction.
         waves: along m, n and k.
-        group: block rows of a group in the launch order; 0: plain.
         least: M from which it is considered.
         direct_stores: C is not put through LDS first.
         layouts: for which it is.
     """
 
-    m: int
-    n: int
-    k: int
-    waves: tuple[int, int, int]
-    stages: int = 2
-    group: int = 0
+    waves: tuple[int, int, int] = (2, 2, 1)
     least: int = 1
     direct_stores: bool = False
     layouts: tuple[str, ...] = ("nt", "nn", "tn", "tt")
-
-    def blocks(self, m: int, n: int) -> int:
-        return cdiv(m, self.m) * cdiv(n, self.n)
 
     def knobs(self, split_k: int) -> dict[str, int]:
         """Options of ``build_gemm_module``."""
@@ -217,43 +214,43 @@ def _usual(k: int, most: int = 128 * 128, first: int = 0) -> tuple[DenseTile, ..
     directly, as they have no registers to spare."""
     sizes = ((128, 128, 65), (128, 64, 65), (64, 128, 33), (64, 64, 33), (32, 64, 1))
     depths = (first or k, *(k,) * (len(sizes) - 1))
-    return tuple(DenseTile(m, n, depth, (2, 2, 1), least=least, direct_stores=m * n > most)
+    return tuple(DenseTile(m, n, depth, least=least, direct_stores=m * n > most)
                  for (m, n, least), depth in zip(sizes, depths, strict=True))
 
 
 DENSE: dict[str, tuple[DenseTile, ...]] = {
     "gfx90a": _usual(64, first=32),  # LDS, registers and matrix shapes are those of gfx942; no search was made
     "gfx942": _usual(64, first=32),
-    "gfx950": (DenseTile(256, 256, 64, (2, 4, 1), group=4, least=129), *_usual(64)),
+    "gfx950": (DenseTile(256, 256, 64, waves=(2, 4, 1), group=4, least=129), *_usual(64)),
     # Fragments take twice the registers of gfx12, too many for 64 x 64 of a wave. A third buffer lets the first ones of
     # a tile be read before the barrier; smaller tiles of gfx11 and gfx12 would lose more in launches, with fewer
     # workgroups on a compute unit, than their loops gain.
-    "gfx11": (DenseTile(128, 128, 32, (4, 2, 1), stages=3, least=65), *_usual(32)[1:]),
+    "gfx11": (DenseTile(128, 128, 32, waves=(4, 2, 1), stages=3, least=65), *_usual(32)[1:]),
     # Where both operands are turned around, each thread of the larger workgroup turns less.
-    "gfx120": (DenseTile(256, 128, 32, (4, 2, 1), group=4, least=129, direct_stores=True, layouts=("tn",)),
+    "gfx120": (DenseTile(256, 128, 32, waves=(4, 2, 1), group=4, least=129, direct_stores=True, layouts=("tn",)),
                *_usual(32, most=128 * 64)),
     # Bound by LDS, of which waves with 128 x 128 of the tile read least: one on a SIMD has the registers for them.
     # The others have a third buffer, for which LDS has room, and the smaller ones more k between barriers.
-    "gfx1250": (DenseTile(256, 256, 64, (2, 2, 1), group=4, least=129, direct_stores=True),
-                DenseTile(128, 128, 64, (2, 2, 1), stages=3, least=65),
-                DenseTile(128, 64, 128, (2, 2, 1), stages=3, least=65),
-                DenseTile(64, 128, 128, (2, 2, 1), stages=3, least=33),
-                DenseTile(64, 64, 128, (1, 2, 1), stages=3, least=33),
-                DenseTile(32, 64, 128, (2, 2, 1), stages=3)),
+    "gfx1250": (DenseTile(256, 256, 64, group=4, least=129, direct_stores=True),
+                DenseTile(128, 128, 64, stages=3, least=65),
+                DenseTile(128, 64, 128, stages=3, least=65),
+                DenseTile(64, 128, 128, stages=3, least=33),
+                DenseTile(64, 64, 128, waves=(1, 2, 1), stages=3, least=33),
+                DenseTile(32, 64, 128, stages=3)),
 }
 
 
 #: Small grids are bound by latency: with three buffers of twice the k, a compute unit that has one workgroup has enough
 #: on its way. The reduction must be a whole number of tiles, which are copied to LDS directly.
 DEEP: dict[str, tuple[DenseTile, ...]] = {"gfx950": tuple(
-    DenseTile(m, 64, 128, (2, 2, 1), stages=3, least=least, layouts=("nt", "nn"))
+    DenseTile(m, 64, 128, stages=3, least=least, layouts=("nt", "nn"))
     for m, least in ((128, 65), (64, 33), (32, 1)))}
 
 FEW_COLUMNS = 32  # of most tiles for few rows
 
 
 def _few(stages: int) -> tuple[DenseTile, ...]:
-    return tuple(DenseTile(m, FEW_COLUMNS, 256, (1, 2, 4), stages, layouts=("nt",)) for m in (16, 32))
+    return tuple(DenseTile(m, FEW_COLUMNS, 256, waves=(1, 2, 4), stages=stages, layouts=("nt",)) for m in (16, 32))
 
 
 #: Few rows, up to twice those of the last tile, are bound by reading B: blocks of few columns are many workgroups that
@@ -262,8 +259,8 @@ def _few(stages: int) -> tuple[DenseTile, ...]:
 FEW: dict[str, tuple[DenseTile, ...]] = {
     "gfx942": _few(2), "gfx120": _few(2),
     # The last is for many columns, of which it reads A for twice as many at a time.
-    "gfx1250": (*_few(2), DenseTile(64, 64, 128, (2, 2, 2), layouts=("nt",))),
-    "gfx950": (*_few(4), DenseTile(64, FEW_COLUMNS, 128, (2, 2, 1), stages=4, layouts=("nt",))),
+    "gfx1250": (*_few(2), DenseTile(64, 64, 128, waves=(2, 2, 2), layouts=("nt",))),
+    "gfx950": (*_few(4), DenseTile(64, FEW_COLUMNS, 128, stages=4, layouts=("nt",))),
 }
 LEAST_COLUMNS = 32 * FEW_COLUMNS  # of C; with fewer the reduction is split instead
 #: Compute units that have room for one of these: with more columns, wider tiles are done earlier.
@@ -271,12 +268,12 @@ ONE_EACH = ("gfx942",)
 
 #: Shapes with published choices, by architecture: (largest M, N, K) to (tile, split_k).
 DENSE_KNOWN: dict[str, dict[tuple[int, int, int], tuple[DenseTile, int]]] = {"gfx950": {
-    (2048, 2048, 2048): (DenseTile(128, 128, 64, (4, 4, 1), stages=4, least=1025), 1),
-    (32, 384, 7168): (DenseTile(32, 64, 64, (2, 2, 1), stages=5), 16),
-    (32, 7168, 2048): (DenseTile(16, 64, 128, (1, 2, 2), stages=4), 1),
-    (32, 384, 16384): (DenseTile(32, 64, 256, (1, 4, 1), stages=3), 16),
-    (32, 2880, 2048): (DenseTile(16, 64, 128, (1, 4, 1), stages=5), 2),
-    (16, 5120, 2880): (DenseTile(16, 64, 64, (1, 2, 1), stages=5), 3),
+    (2048, 2048, 2048): (DenseTile(128, 128, 64, waves=(4, 4, 1), stages=4, least=1025), 1),
+    (32, 384, 7168): (DenseTile(32, 64, 64, stages=5), 16),
+    (32, 7168, 2048): (DenseTile(16, 64, 128, waves=(1, 2, 2), stages=4), 1),
+    (32, 384, 16384): (DenseTile(32, 64, 256, waves=(1, 4, 1), stages=3), 16),
+    (32, 2880, 2048): (DenseTile(16, 64, 128, waves=(1, 4, 1), stages=5), 2),
+    (16, 5120, 2880): (DenseTile(16, 64, 64, waves=(1, 2, 1), stages=5), 3),
 }}
 
 MOST_SLICES, LEAST_TILES = 16, 8  # of a split reduction, and k tiles of a slice

@@ -39,7 +39,6 @@ class WmmaConfig(GemmConfig):
         scales: ``"mx"`` e8m0 per 32 k in the order of ``shuffle_scale_32x4``, ``"block"`` e8m0 per 128 k of a row of A
             (transposed) and per 128 k of 128 columns, ``"rows"`` f32 per row and column;
             ``"none"`` of f16 and bf16.
-        lda, ldc: elements from a row of A (of C) to the next; 0: contiguous.
         scale_stride: of the block scales of A, from 128 k to the next; 0: M.
         cluster_m, cluster_n: workgroups along the rows and columns that share the tiles they load.
     """
@@ -50,8 +49,6 @@ class WmmaConfig(GemmConfig):
     a_dtype: str
     b_dtype: str
     scales: str
-    lda: int = 0
-    ldc: int = 0
     scale_stride: int = 0
     cluster_m: int = 1
     cluster_n: int = 1
@@ -92,13 +89,8 @@ class WmmaConfig(GemmConfig):
         return self.tile_k // self.step
 
     @property
-    def clustered(self) -> bool:
-        """Whether workgroups share tiles."""
-        return self.cluster_m * self.cluster_n > 1
-
-    @property
     def cluster(self) -> tuple[int, ...] | None:
-        return (self.cluster_m, self.cluster_n, 1) if self.clustered else None
+        return (self.cluster_m, self.cluster_n, 1) if self.cluster_m * self.cluster_n > 1 else None
 
     @property
     def hints(self) -> dict[str, Any]:
@@ -114,14 +106,6 @@ class WmmaConfig(GemmConfig):
     def b_row_bytes(self) -> int:
         """Bytes from a row of the tile of B to the next, in memory."""
         return self.k // self.step * self.step_bytes[1] * (SLAB if self.shuffled else 1)
-
-    @property
-    def a_stride(self) -> int:
-        return self.lda or self.k
-
-    @property
-    def c_stride(self) -> int:
-        return self.ldc or self.n
 
     @property
     def stored(self) -> tuple[Any, Any]:
@@ -145,8 +129,12 @@ class WmmaConfig(GemmConfig):
         return found
 
     @property
+    def row_bytes(self) -> int:
+        return self.steps * self.step_bytes[0]
+
+    @property
     def a_tile(self) -> TensorTile:
-        return TensorTile(self.tile_m, self.steps * self.step_bytes[0], True)
+        return TensorTile(self.tile_m, self.row_bytes, True)
 
     @property
     def b_tile(self) -> TensorTile:
@@ -156,7 +144,8 @@ class WmmaConfig(GemmConfig):
             return TensorTile(self.tile_n // SLAB, SLAB * row_bytes, False)
         return TensorTile(self.tile_n, row_bytes, True)
 
-    def stage_bytes(self, stage: int) -> int:
+    @property
+    def tile_bytes(self) -> int:
         return self.a_tile.bytes + self.b_tile.bytes
 
     @property
@@ -205,17 +194,15 @@ def wmma_config(where: str, target: Target, **fields: Any) -> WmmaConfig:
     config = WmmaConfig(target=target, **fields)
     need = partial(config.need, where)
     config.check_tile(where, config.step)
-    for name in ("cluster_m", "cluster_n"):
-        need(getattr(config, name) >= 1, f"{name} must be positive, got {getattr(config, name)}")
+    config.check_positive(where, "cluster_m", "cluster_n")
     need(config.cluster_m * config.cluster_n <= MAX_CLUSTER, f"a cluster has at most {MAX_CLUSTER} workgroups, "
          f"got {config.cluster_m} x {config.cluster_n}")
     need(config.n // config.tile_n % config.cluster_n == 0,
          f"N = {config.n} must be a multiple of tile_n * cluster_n = {config.tile_n * config.cluster_n}")
-    need(not (config.clustered and config.group), "workgroups of a cluster lie as launched: no group is possible")
+    need(not (config.cluster and config.group), "workgroups of a cluster lie as launched: no group is possible")
     need(2 <= config.stages <= 4, f"stages must be 2, 3 or 4, got {config.stages}")
-    for name, length, least, unit in (("lda", config.lda, config.k, 32), ("ldc", config.ldc, config.n, 8)):
-        need(length == 0 or (length >= least and length % unit == 0),
-             f"{name} must be 0 or a multiple of {unit} elements and at least {least}, got {length}")
+    config.check_apart(where, "lda", config.k, 32)
+    config.check_apart(where, "ldc", config.n, 8)
     need(config.scale_stride >= 0, f"scale_stride must not be negative, got {config.scale_stride}")
     found = _with_waves(config)
     need(found is not None, f"a tile of {config.tile_m} x {config.tile_n} x {config.tile_k} does not fit the "

@@ -68,7 +68,7 @@ def wmma_loop(config: WmmaConfig, a_data: Any, b_data: Any, m: Any, row: Any, co
         scales: of A and B, if the instruction takes them.
         begin: the first k tile.
     """
-    a_tile, b_tile, tally, stage_bytes = config.a_tile, config.b_tile, Tally(), config.stage_bytes(0)
+    a_tile, b_tile, tally, stage_bytes = config.a_tile, config.b_tile, Tally(), config.tile_bytes
     wave = config.wave_place(lane)
     ring = Lds().array(fx.Int32, config.lds_bytes // 4).ptr
     # A row of B's tile in memory and in LDS: of B, or a slab of them.
@@ -94,11 +94,11 @@ def wmma_loop(config: WmmaConfig, a_data: Any, b_data: Any, m: Any, row: Any, co
                             scales=scales_of if scales else None, stepped=config.steps > 1)
     copies = Ring(moves.issue, moves.count, moves.count, lambda n: fx.rocdl.s_wait_tensorcnt(n), vector=False)
     held = [Held(fetch_scales, config.scale_words)] if scales else []
-    if config.clustered:
+    if config.cluster:
         fx.rocdl.cluster.cluster_barrier()  # all are there
     # After two tiles fragments are in their first registers again, and nothing is copied between them.
     return MainLoop(config.k_tiles, config.stages, [*held, copies], products, tally, 2,
-                    barrier=fx.rocdl.cluster.cluster_barrier if config.clustered else fx.lds_barrier, begin=begin)
+                    barrier=fx.rocdl.cluster.cluster_barrier if config.cluster else fx.lds_barrier, begin=begin)
 
 
 def cluster_place() -> tuple[Any, Any]:
@@ -113,7 +113,7 @@ def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     row, column = config.corner(m)
     wave_row, wave_column = config.wave_place(lane)
     masks = (0, 0)
-    if fx.const_expr(config.clustered):
+    if fx.const_expr(config.cluster is not None):
         masks = compute_mcast_masks(*cluster_place(), config.cluster_m, config.cluster_n)
     scales = _scales_of(tensors, config, m, row + wave_row, column + wave_column, lane.lane)
     loop = wmma_loop(config, pointer(tensors["a"], fx.Int32), pointer(tensors["b"], fx.Int32), m, row, column,
@@ -121,7 +121,7 @@ def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                      fx.block_idx.z * config.k_tiles if config.split_k > 1 else 0)
     acc = loop.run()
     place = config.place(m, row, column, lane)
-    if fx.const_expr(config.clustered):  # there may be workgroups past the last row
+    if fx.const_expr(config.cluster is not None):  # there may be workgroups past the last row
         place = replace(place, rows=(row < m).select(place.rows, 0))
     epilogue = gemm_epilogue(tensors, m, config.n, "none", config.scales == "rows")
     store_tile(tensors["c"], config.out, acc, epilogue, place,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ..target import Target
 
@@ -33,6 +34,9 @@ class KernelConfig:
 
     target: Target = field()
 
+    #: Fields by names that callers know, where these are others.
+    CALLED: ClassVar[dict[str, str]] = {}
+
     @property
     def wave(self) -> int:
         """Lanes of a wave."""
@@ -51,6 +55,17 @@ class KernelConfig:
     def grid(self, m: Any) -> tuple[Any, ...]:
         """Workgroups for m rows (a value of the trace)."""
         raise NotImplementedError
+
+    def need(self, where: str, ok: bool, text: str) -> None:
+        """ValueError unless `ok`; names of fields in `text` become those that the caller knows."""
+        for field_name, name in self.CALLED.items():
+            text = re.sub(rf"\b{field_name}\b", name, text)
+        require(where, ok, text)
+
+    def check_positive(self, where: str, *names: str) -> None:
+        """ValueError unless the fields of these names are 1 or more."""
+        for name in names:
+            self.need(where, getattr(self, name) >= 1, f"{name} must be positive, got {getattr(self, name)}")
 
     def fitting(self: Config, where: str) -> Config:
         """The same, if a workgroup of the target can hold it.

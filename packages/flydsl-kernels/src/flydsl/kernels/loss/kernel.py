@@ -45,7 +45,7 @@ class _Config(KernelConfig):
 @flyc.jit
 def _target(targets: Any, place: Place, m: Any, ignored: Any) -> tuple[Any, Any]:
     """(column of the row's target, whether it counts); a target outside the row stops the launch."""
-    row = place.first if place.row is None else place.first + place.row
+    row = place.first + place.row
     given = index_at(targets, fx.min(row, m - 1))
     counts = given != ignored
     return require_within(counts.select(given, fx.Int64(0)), 0, fx.Int64(place.plan.n)), counts

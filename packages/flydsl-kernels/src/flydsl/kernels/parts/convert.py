@@ -7,11 +7,11 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..target import Target, target
-from .packed import pack_fp8
+from .packed import high_halves, pack_fp8
 from .runs import run_of
 
-__all__ = ["INT4_MAX", "INT8_MAX", "ROUNDINGS", "from_quantised", "quantised_max", "scale_of", "to_quantised",
-           "weights_to", "widened"]
+__all__ = ["INT4_MAX", "INT8_MAX", "ROUNDINGS", "from_quantised", "quantised_max", "round_bf16_stochastic",
+           "scale_of", "to_quantised", "widened"]
 
 INT8_MAX, INT4_MAX = 127.0, 7.0
 SMALLEST_SCALE = 2.0**-126  # below it the reciprocal overflows
@@ -38,20 +38,15 @@ def _clamp(x: Any, limit: float) -> Any:
     return fx.minimumf(fx.maximumf(x, -high), high)
 
 
-def _round_half_even(x: Any) -> Any:
-    """Nearest integer, ties to even, of |x| < 2**22: adding 1.5 * 2**23 leaves no fraction bits."""
-    big = fx.full_like(x, 1.5 * 2.0**23)
-    with fx.fastmath("none"):
-        return (x + big) - big
+def _whole_words(x: Any) -> Any:
+    """A vector of what four are a word of, with zeros up to whole words."""
+    more = -x.numel % 4
+    return fx.Vector.from_elements([*x, *[x.dtype(0)] * more], x.dtype) if more else x
 
 
 def _to_fp8(x: Any, element: Any) -> Any:
-    if x.numel % 4:
-        pad = fx.zeros_like(x)
-        lanes = [x[i] if i < x.numel else pad[0] for i in range(4)]
-        wide = _to_fp8(fx.Vector.from_elements(lanes, fx.Float32), element)
-        return run_of(wide, 0, x.numel)
-    return fx.Vector.from_elements(pack_fp8([x[i] for i in range(x.numel)]), fx.Int32).bitcast(element)
+    words = fx.Vector.from_elements(pack_fp8(list(_whole_words(x))), fx.Int32)
+    return run_of(words.bitcast(element), 0, x.numel)
 
 
 def to_quantised(x: Any, name: str, rounding: str, target: Target) -> Any:
@@ -63,7 +58,7 @@ def to_quantised(x: Any, name: str, rounding: str, target: Target) -> Any:
     if name == "fp8":
         return _to_fp8(_clamp(x, target.fp8_max), target.fp8)
     if rounding == "nearest":
-        x = _round_half_even(x)
+        x = fx.math.roundeven(x)
     return _clamp(x, quantised_max(name, target)).to(fx.Int8)
 
 
@@ -71,19 +66,12 @@ def from_quantised(x: Any, name: str) -> Any:
     """f32 vector of a vector of bytes (i8) that hold ``"i8"`` or the native ``"fp8"``."""
     if name == "i8":
         return x.to(fx.Float32)
-    count = x.numel
-    if count % 4:
-        zero = fx.Int8(0)
-        x = fx.Vector.from_elements([x[i] if i < count else zero for i in range(4)], fx.Int8)
     values = []
-    for word in x.bitcast(fx.Int32):
+    for word in _whole_words(x).bitcast(fx.Int32):
         for half in (False, True):
             pair = fx.rocdl.cvt_pk_f32_fp8(fx.T.vec(2, fx.T.f32), word, half)
             values += [fx.Float32(pair[i]) for i in range(2)]
-    return fx.Vector.from_elements(values[:count], fx.Float32)
-
-
-_HIGH_HALVES = 0x07060302  # of v_perm_b32: the upper 16 bits of both words
+    return fx.Vector.from_elements(values[: x.numel], fx.Float32)
 
 
 _ONE_E8M0 = 127  # a scale of 2**0
@@ -112,25 +100,14 @@ def widened(x: Any, element: Any, target: Target) -> Any:
 
 def _widened_through_f32(x: Any, element: Any) -> Any:
     values = from_quantised(x.bitcast(fx.Int8), "fp8")
-    words = []
-    for i in range(0, values.numel, 2):
-        low, high = values[i], values[i + 1]
-        if element is fx.Float16:
-            pair = fx.Vector(fx.rocdl.cvt_pkrtz(fx.T.vec(2, fx.T.f16), low, high), (2,), fx.Float16)
-            words.append(pair.bitcast(fx.Int32)[0])
-        else:  # the low halves are zero
-            low, high = low.bitcast(fx.Int32), high.bitcast(fx.Int32)
-            words.append(fx.Int32(fx.rocdl.perm_b32(high, low, fx.Int32(_HIGH_HALVES))))
-    return fx.Vector.from_elements(words, fx.Int32).bitcast(element)
+    if element is not fx.Float16:
+        return high_halves(values.bitcast(fx.Int32)).bitcast(element)  # the low halves are zero
+    pairs = [fx.Vector(fx.rocdl.cvt_pkrtz(fx.T.vec(2, fx.T.f16), values[i], values[i + 1]), (2,), fx.Float16)
+             for i in range(0, values.numel, 2)]
+    return fx.Vector.from_elements([pair.bitcast(fx.Int32)[0] for pair in pairs], fx.Int32).bitcast(element)
 
 
-def weights_to(x: Any, element: Any, target: Target) -> Any:
-    """A vector of f32 in 0 .. 1 as f16 or bf16, to nearest.
-
-    Where there is no instruction for bf16, ties go up instead of to even, in a quarter of the instructions.
-    """
-    if element is not fx.BFloat16 or target.mx or x.numel % 2:
-        return x.to(element)
-    bits = [x[i].bitcast(fx.Int32) + 0x8000 for i in range(x.numel)]
-    words = [fx.Int32(fx.rocdl.perm_b32(bits[i + 1], bits[i], fx.Int32(_HIGH_HALVES))) for i in range(0, x.numel, 2)]
-    return fx.Vector.from_elements(words, fx.Int32).bitcast(element)
+def round_bf16_stochastic(value: Any, bits16: Any) -> Any:
+    """f32 to bf16 by adding 16 random bits below the last place and cutting off."""
+    word = value.bitcast(fx.Uint32) + bits16
+    return (word >> 16).to(fx.Uint16).bitcast(fx.BFloat16)

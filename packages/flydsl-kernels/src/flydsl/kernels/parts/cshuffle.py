@@ -122,19 +122,16 @@ def _read(base: Any, row: Any, column: Any, plan: ShufflePlan) -> Any:
 
 
 def shuffle_tile(c: Any, element: Any, acc: Sequence[Any], epilogue: Epilogue, place: TilePlace, lds: Any,
-                 plan: ShufflePlan, column: Any, wave_row: Any,
-                 put: Callable[[Buffer, Any, Any], None] = Buffer.store) -> None:
+                 plan: ShufflePlan, put: Callable[[Buffer, Any, Any], None] = Buffer.store) -> None:
     """Store the accumulators like :func:`store_tile`, through LDS. All threads of the workgroup must call it.
 
     Args:
         place: its `tile_rows` lie in the ``16 * m_repeat`` rows of this wave, a slab after the other.
         lds: pointer to `plan.bytes` bytes that other waves may still be reading.
-        column: first column of the workgroup's tile.
-        wave_row: of this wave, 0 to ``m_waves - 1``.
         put: ``put(c, at, vector)`` stores the vector, or adds it.
     """
     slab, staged, out = plan.slab, fx.recast_iter(element, lds), place.out(c, element)
-    before = wave_row * ((plan.m_repeat - slab) * 16)  # rows of earlier waves that are not in a slab
+    before = place.wave_row * ((plan.m_repeat - slab) * 16)  # rows of earlier waves that are not in a slab
     with fx.fastmath("contract"):
         terms = Terms(epilogue, place, acc[0].numel)
     for first in range(0, plan.m_repeat, slab):
@@ -143,10 +140,10 @@ def shuffle_tile(c: Any, element: Any, acc: Sequence[Any], epilogue: Epilogue, p
             for s in range(slab):
                 fx.rocdl.sched_barrier(0)  # not all conversions at once: registers
                 for _, at, value in values(acc, epilogue, place, terms, (first + s,)):
-                    _write(staged, place.tile_rows[s] - before, at - column, value.to(element), plan)
+                    _write(staged, place.tile_rows[s] - before, at - place.column, value.to(element), plan)
         fx.barrier()
         for row, x in plan.rows_and_columns(plan.m_waves * slab * 16):
             value = _read(staged, row, x, plan)
             if plan.m_repeat > slab:  # rows of a slab are apart in the tile
                 row = div(row, slab * 16) * (plan.m_repeat * 16) + mod(row, slab * 16) + first * 16
-            put(out, place.offset(row, column, plan.element_bytes, x), value)
+            put(out, place.offset(row, place.column, plan.element_bytes, x), value)

@@ -1,10 +1,10 @@
 """What happens to accumulators: pure steps, and one walk over rows and columns that stores apply.
 
-A lane holds consecutive columns of a row of C (:mod:`.matrix`). A step takes (value, row, column) to a value, vectors
-of f32: a scale, a bias, an activation. What it needs of a row or of a column is loaded
-once for it, in :meth:`Step.row` and :meth:`Step.column`, and for the whole tile before anything is stored: a load
-behind a store would wait for that. :func:`values` walks over the accumulators of a lane and applies the steps; a store
-takes what it gives: directly (:func:`store_tile`), through LDS (`cshuffle`), atomically.
+A lane holds consecutive columns of a row of C (:mod:`.matrix`). A step takes a value to a value, vectors of f32: a
+scale, a bias, an activation. What it needs of a row or of a column is loaded once for it, in :meth:`Step.row` and
+:meth:`Step.column`, and for the whole tile before anything is stored: a load behind a store would wait for that.
+:func:`values` walks over the accumulators of a lane and applies the steps; a store takes what it gives: directly
+(:func:`store_tile`), through LDS (`cshuffle`), atomically.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 import flydsl.expr as fx
 
+from .convert import round_bf16_stochastic
 from .mathx import gelu, relu, sigmoid, silu, tanh
 from .memory import Buffer, float_element
-from .random import philox4x32, round_bf16_stochastic
 from .runs import run_of
 
 __all__ = ["ACTIVATE", "FAR", "GATED", "SWIGLU_LIMIT", "Activate", "Bias", "Epilogue", "Multiply", "ScaleBoth", "Step",
@@ -46,8 +46,8 @@ class Step:
         """What it needs of `count` columns from `column` on: a vector."""
         return None
 
-    def apply(self, value: Any, row: Any, column: Any, of_row: Any, of_column: Any) -> Any:
-        """The values after it, in row `row` from column `column` on."""
+    def apply(self, value: Any, of_row: Any, of_column: Any) -> Any:
+        """The values after it."""
         raise NotImplementedError
 
 
@@ -70,7 +70,7 @@ class Multiply(Step):
 
     factor: float
 
-    def apply(self, value: Any, row: Any, column: Any, of_row: Any, of_column: Any) -> Any:
+    def apply(self, value: Any, of_row: Any, of_column: Any) -> Any:
         return value * self.factor
 
 
@@ -89,7 +89,7 @@ class ScaleBoth(Step):
     def column(self, column: Any, count: int) -> Any:
         return _vector(Buffer(self.scale_b, fx.Float32, None, self.n), column, count, self.n)
 
-    def apply(self, value: Any, row: Any, column: Any, of_row: Any, of_column: Any) -> Any:
+    def apply(self, value: Any, of_row: Any, of_column: Any) -> Any:
         return value * (of_column * of_row)
 
 
@@ -103,7 +103,7 @@ class Bias(Step):
     def column(self, column: Any, count: int) -> Any:
         return _vector(Buffer(self.bias, float_element(self.bias, fx.Float32), None, self.n), column, count, self.n)
 
-    def apply(self, value: Any, row: Any, column: Any, of_row: Any, of_column: Any) -> Any:
+    def apply(self, value: Any, of_row: Any, of_column: Any) -> Any:
         return value + of_column
 
 
@@ -113,7 +113,7 @@ class Activate(Step):
 
     name: str
 
-    def apply(self, value: Any, row: Any, column: Any, of_row: Any, of_column: Any) -> Any:
+    def apply(self, value: Any, of_row: Any, of_column: Any) -> Any:
         return ACTIVATE[self.name](value)
 
 
@@ -148,11 +148,11 @@ class Epilogue:
     steps: tuple[Step, ...] = ()
     seed: Any = None
 
-    def apply(self, value: Any, row: Any, column: Any, of_row: Sequence[Any], of_column: Sequence[Any]) -> Any:
+    def apply(self, value: Any, of_row: Sequence[Any], of_column: Sequence[Any]) -> Any:
         """The values after all steps, in f32."""
         value = value.to(fx.Float32)
         for step, by_row, by_column in zip(self.steps, of_row, of_column, strict=True):
-            value = step.apply(value, row, column, by_row, by_column)
+            value = step.apply(value, by_row, by_column)
         return value
 
 
@@ -168,6 +168,8 @@ class TilePlace:
         tile_rows: from `row`, this lane's row of each 16-row tile of the wave.
         columns: first column of this lane in each of its 16-column tiles, a multiple of those that it has.
         ragged: columns may be past the end.
+        column: first column of the workgroup.
+        wave_row: which of the waves along the rows this one is.
     """
 
     m: Any
@@ -177,6 +179,8 @@ class TilePlace:
     tile_rows: Sequence[Any]
     columns: Sequence[Any]
     ragged: bool = False
+    column: Any = 0
+    wave_row: Any = 0
 
     def out(self, c: Any, element: Any) -> Buffer:
         """C from the workgroup's first row, bounded by the rows that exist."""
@@ -205,9 +209,8 @@ def values(acc: Sequence[Any], epilogue: Epilogue, place: TilePlace, terms: Term
     the wave's 16-row tiles `tiles` (all by default)."""
     across = len(place.columns)
     for mi in range(len(place.tile_rows)) if tiles is None else tiles:
-        row = place.row + place.tile_rows[mi]
         for ni, column in enumerate(place.columns):
-            yield mi, column, epilogue.apply(acc[mi * across + ni], row, column, terms.rows[mi], terms.columns[ni])
+            yield mi, column, epilogue.apply(acc[mi * across + ni], terms.rows[mi], terms.columns[ni])
 
 
 def store_tile(c: Any, element: Any, acc: Sequence[Any], epilogue: Epilogue, place: TilePlace,
@@ -233,6 +236,6 @@ def _rounded(value: Any, element: Any, seed: Any, place: TilePlace, row: Any, co
     """Values in the type of C, with a seed by stochastic rounding, whose bits depend on the place of the first."""
     if seed is None:
         return value.to(element)
-    words = philox4x32(seed, (place.row + row) * place.n + column)
+    words = fx.random.randint4x(seed, (place.row + row) * place.n + column)
     rounded = [round_bf16_stochastic(value[i], (words[i // 2] >> (16 * (i % 2))) & 0xFFFF) for i in range(value.numel)]
     return fx.Vector.from_elements(rounded, fx.BFloat16)

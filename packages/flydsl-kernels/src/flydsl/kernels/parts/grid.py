@@ -10,19 +10,18 @@ bits. The other form writes shares of C to a workspace, and has neither property
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from .cshuffle import ShufflePlan, shuffle_tile
+from .cshuffle import shuffle_tile
 from .epilogue import Bias, Epilogue, TilePlace
 from .index import mod
 from .memory import Buffer, lds_read, lds_write
 from .runs import run_of
 
-__all__ = ["Slice", "add_slice", "add_wave_slices", "block_of"]
+__all__ = ["add_slice", "add_wave_slices", "block_of"]
 
 AGENT = "agent"
 COHERENT = 17  # sc0 and sc1: write through to memory
@@ -61,41 +60,15 @@ def _add_pairs(out: Buffer, at: Any, vector: Any) -> None:
             fx.llvm.atomic_add((out.pointer + (at + i)).llvm_ptr, pair, syncscope=AGENT)
 
 
-@dataclass(frozen=True)
-class Slice:
-    """One of several slices of a reduction, whose sums are added to a tile of C.
-
-    Attributes:
-        count: slices of the tile; this is number ``block_idx.z``.
-        semaphore, signal: pointers to one i32 of the tile, zero before the launch and after it.
-        element: class of C's elements.
-        plan: how C passes through LDS.
-        rows: of the tile; `column` is its first column and `wave_row` the place of this wave along its rows.
-        bias: added once.
-        packed: whether buffer instructions add pairs of the element type.
-    """
-
-    count: int
-    semaphore: Any
-    signal: Any
-    element: Any
-    plan: ShufflePlan
-    rows: int
-    column: Any
-    wave_row: Any
-    bias: Bias | None
-    packed: bool
-
-
-def _initialise(c: Any, place: TilePlace, part: Slice) -> None:
+def _initialise(c: Any, place: TilePlace, config: Any, bias: Bias | None) -> None:
     """Write zero, or the bias, to every element of the workgroup's tile."""
-    plan, out = part.plan, place.out(c, part.element)
-    for row, inside in plan.rows_and_columns(part.rows):
-        x, values = part.column + inside, [fx.Float32(0.0)] * plan.vector
-        if part.bias is not None:
-            values = [part.bias.column(x + i, 1) for i in range(plan.vector)]
+    plan, out = config.shuffle, place.out(c, config.out)
+    for row, inside in plan.rows_and_columns(config.tile_m):
+        x, values = place.column + inside, [fx.Float32(0.0)] * plan.vector
+        if bias is not None:
+            values = [bias.column(x + i, 1) for i in range(plan.vector)]
         at = place.offset(row, x, plan.element_bytes)
-        out.store(at, fx.Vector.from_elements([v.to(part.element) for v in values], part.element), COHERENT)
+        out.store(at, fx.Vector.from_elements([v.to(config.out) for v in values], config.out), COHERENT)
 
 
 def _set(flag: Any, value: int) -> None:
@@ -104,29 +77,35 @@ def _set(flag: Any, value: int) -> None:
 
 
 @flyc.jit
-def add_slice(c, acc, place: TilePlace, part: Slice, lds):
-    """Add the accumulators of one slice to C. All threads of the workgroup call it."""
+def add_slice(c, acc, place: TilePlace, config, semaphore, signal, bias: Bias | None, lds):
+    """Add the accumulators of slice ``block_idx.z`` of the reduction to C. All threads of the workgroup call it.
+
+    Args:
+        config: has split_k, tile_m, out, shuffle and the target.
+        semaphore, signal: pointers to one i32 of the tile, zero before the launch and after it.
+        bias: added once.
+    """
     thread, slice_ = fx.thread_idx.x, fx.block_idx.z
     if slice_ == 0:
-        _initialise(c, place, part)
+        _initialise(c, place, config, bias)
         fx.llvm.memory_fence(syncscope=AGENT, ordering=fx.AtomicOrdering.Release)
         fx.barrier()
         if thread == 0:
-            _set(part.signal, 1)
+            _set(signal, 1)
     else:
         if thread == 0:
             ready = fx.Int32(0)
             while ready == 0:
-                ready = fx.llvm.generic_load(part.signal, memory_order=fx.AtomicOrdering.Acquire, syncscope=AGENT)
+                ready = fx.llvm.generic_load(signal, memory_order=fx.AtomicOrdering.Acquire, syncscope=AGENT)
         fx.barrier()
-    add = Buffer.add if part.packed else _add_pairs
-    shuffle_tile(c, part.element, acc, Epilogue(), place, lds, part.plan, part.column, part.wave_row, add)
+    add = Buffer.add if config.target.adds(config.out_dtype) else _add_pairs
+    shuffle_tile(c, config.out, acc, Epilogue(), place, lds, config.shuffle, add)
     fx.llvm.memory_fence(syncscope=AGENT, ordering=fx.AtomicOrdering.Release)
     fx.barrier()
     if thread == 0:
-        done = fx.llvm.atomic_add(part.semaphore, fx.Int32(1), ordering=fx.AtomicOrdering.AcqRel, syncscope=AGENT)
-        if done == part.count - 1:
-            for flag in (part.semaphore, part.signal):
+        done = fx.llvm.atomic_add(semaphore, fx.Int32(1), ordering=fx.AtomicOrdering.AcqRel, syncscope=AGENT)
+        if done == config.split_k - 1:
+            for flag in (semaphore, signal):
                 _set(flag, 0)
 
 

@@ -8,17 +8,12 @@ import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS
 from ..target import Target
-from .packed import e8m0_value, unpack
+from .packed import bytes_of, e8m0_value, high_halves, unpack
 from .runs import runs_of
 
 __all__ = ["conversion_cost", "dequantised", "fp4_table", "fp4_to_bf16", "fp4_to_half", "int4_to_bf16"]
 
 _MAGNITUDES = (0x3F000000, 0x3FC03F80, 0x40404000, 0x40C04080)  # bf16 of 0, 0.5, 1, 1.5, 2, 3, 4, 6, in pairs
-
-
-def _bytes_of(high: Any, low: Any, selector: Any) -> Any:
-    """Bytes 0-3 of `low` and 4-7 of `high`, by the numbers in the bytes of the selector."""
-    return fx.Int32(fx.rocdl.perm_b32(fx.Int32(high), fx.Int32(low), fx.Int32(selector)))
 
 
 def fp4_table(scale: Any) -> list[Any]:
@@ -32,7 +27,7 @@ def fp4_table(scale: Any) -> list[Any]:
              for pair in _MAGNITUDES]
     pairs[0] = pairs[0] & -0x10000  # zero has no exponent
     pairs = [(scale > 252).select(0x7FC07FC0, pair) for pair in pairs]
-    return [_bytes_of(pairs[i + 1], pairs[i], selector) for selector in (0x07050301, 0x06040200) for i in (0, 2)]
+    return [bytes_of(pairs[i + 1], pairs[i], selector) for selector in (0x07050301, 0x06040200) for i in (0, 2)]
 
 
 def fp4_to_bf16(word: Any, table: list[Any]) -> Any:
@@ -40,11 +35,11 @@ def fp4_to_bf16(word: Any, table: list[Any]) -> Any:
     halves = []
     for codes, sign in ((word, word << 4), (word >> 4, word)):  # of even and of odd numbers
         selector = codes & 0x07070707
-        high = _bytes_of(table[1], table[0], selector) | (sign & -0x7F7F7F80)
-        low = _bytes_of(table[3], table[2], selector)
-        halves.append([_bytes_of(high, low, pair) for pair in (0x05010400, 0x07030602)])
+        high = bytes_of(table[1], table[0], selector) | (sign & -0x7F7F7F80)
+        low = bytes_of(table[3], table[2], selector)
+        halves.append([bytes_of(high, low, pair) for pair in (0x05010400, 0x07030602)])
     even, odd = halves
-    words = [_bytes_of(odd[i], even[i], pair) for i in (0, 1) for pair in (0x05040100, 0x07060302)]
+    words = [bytes_of(odd[i], even[i], pair) for i in (0, 1) for pair in (0x05040100, 0x07060302)]
     return fx.Vector.from_elements(words, fx.Int32)
 
 
@@ -73,9 +68,7 @@ def _words_of(values: Any, element: Any) -> Any:
 def _bf16_words(values: Any) -> Any:
     """Words of bf16 of an even number of f32, to nearest even, by integers; NaN must be the usual one."""
     bits = values.bitcast(fx.Int32)
-    rounded = bits + (((bits >> 16) & 1) + 0x7FFF)
-    words = [_bytes_of(rounded[i + 1], rounded[i], 0x07060302) for i in range(0, values.numel, 2)]
-    return fx.Vector.from_elements(words, fx.Int32)
+    return high_halves(bits + (((bits >> 16) & 1) + 0x7FFF))
 
 
 #: Bytes 0..15 as e4m3 are so many times their value, with the bias of OCP and the other one.
@@ -93,7 +86,7 @@ def int4_to_bf16(word: Any, scale: Any, raised: bool = False) -> Any:
     of gfx1250: rounded once, since 8 times a scale is exact."""
     low, high = _raised_bytes(word, raised)
     if raised:
-        low, high = _bytes_of(high, low, 0x05010400), _bytes_of(high, low, 0x07030602)
+        low, high = bytes_of(high, low, 0x05010400), bytes_of(high, low, 0x07030602)
     values = fx.rocdl.cvt_scale_pk8_bf16_fp8(
         fx.T.vec(8, fx.BFloat16.ir_type), fx.Vector.from_elements([low, high], fx.Int32), fx.Int32(127 + 9), 0)
     addend = (scale.to(fx.Float32) * -8.0).to(fx.BFloat16)

@@ -12,9 +12,8 @@ part is read before the barrier (:attr:`MainLoop.beforehand`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -127,6 +126,9 @@ class Ring:
     vector: bool = True
 
 
+Source = TypeVar("Source", Held, Staged, Ring)
+
+
 class Products(Protocol):
     """What a tile is multiplied with: fragments from LDS, and what is held."""
 
@@ -184,14 +186,12 @@ class MainLoop:
     every: int = 1
     begin: Any = 0
     loads_first: bool = False
-    _held: list[Held] = field(init=False)
-    _staged: list[Staged] = field(init=False)
-    _rings: list[Ring] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._held = [s for s in self.sources if isinstance(s, Held)]
-        self._staged = [s for s in self.sources if isinstance(s, Staged)]
-        self._rings = [s for s in self.sources if isinstance(s, Ring)]
+        self._held, self._staged, self._rings = self._of(Held), self._of(Staged), self._of(Ring)
+
+    def _of(self, kind: type[Source]) -> list[Source]:
+        return [source for source in self.sources if isinstance(source, kind)]
 
     @property
     def ahead(self) -> int:
@@ -239,16 +239,12 @@ class MainLoop:
             return [self._hold(source, t, held) for source, held in reversed(pairs)][::-1]
         return [self._hold(source, t, held) for source, held in pairs]
 
-    def _start(self, t: KTile, when: str, queues: list[list[Any]], exists: Callable[[int], bool]) -> None:
-        """The loads that start in this phase of a tile."""
+    def _start(self, t: KTile, when: str, queues: list[list[Any]], following: range) -> None:
+        """The loads that start in this phase of a tile, of those so many further that exist."""
         for source, queue in zip(self._staged, queues, strict=True):
-            if source.when == when and exists(source.reach):
+            if source.when == when and source.reach in following:
                 self.tally.add("vmem", source.operand.loads)
                 queue.append(source.operand.fetch(t.after(source.reach)))
-
-    def _exists(self, t: int, reach: int) -> bool:
-        """Whether there is a tile `reach` after t."""
-        return 0 <= t + reach < self.tiles
 
     def _commit(self, source: Staged, queue: list[Any], stage: Any) -> None:
         """Write the oldest tile in registers to its stage."""
@@ -292,12 +288,12 @@ class MainLoop:
         loads = 0
         for t in range(-self.ahead, 0):
             if t == -1:
-                self.tally.reset()
+                self.tally.take()
                 held = [self._hold(source, KTile(begin), None) for source in self._held]
                 loads = self.tally.take().vmem
                 fx.rocdl.sched_barrier(0)
             for when in PHASES:
-                self._start(KTile(begin, t), when, queues, partial(self._exists, t))
+                self._start(KTile(begin, t), when, queues, range(-t, self.tiles - t))
             fx.rocdl.sched_barrier(0)
         for source, queue in zip(self._staged, queues, strict=True):
             for n in range(min(source.lead, self.tiles)):
@@ -316,14 +312,14 @@ class MainLoop:
         queues = [list(queue) for queue in queues]
         stage, last = self._stage(t), self.products.parts - 1
         multiply = self.products.of(t, stage, held, False)
-        self.tally.reset()
+        self.tally.take()
         held = self._hold_all(t.after(1), held)
         loads = self.tally.counts["vmem"]
         for ring in self._rings:
             if left >= self.stages - 1 and ring.early < ring.pieces:
                 self._copy(ring, t.after(self.stages - 1), self._stage(t, self.stages - 1),
                            range(ring.early, ring.pieces))
-        self._start(t, "start", queues, lambda reach: left >= reach)
+        self._start(t, "start", queues, range(left + 1))
         if self.loads_first:
             self.tally.take()
             fx.rocdl.sched_barrier(0)
@@ -340,7 +336,7 @@ class MainLoop:
         self._turn(t, left, queues, loads)
         following = self.products.read(self._stage(t, 1), 0, ready)
         self._commit_next(t, True, left, queues)
-        self._start(t, "end", queues, lambda reach: left >= reach)
+        self._start(t, "end", queues, range(left + 1))
         acc = multiply(acc, last, fragments)
         self._hints(1)
         return [acc, held, queues, following]
@@ -352,7 +348,7 @@ class MainLoop:
             self._meet()
             self._copy_behind(t, left)
         self._commit_next(t, False, left, queues)
-        self._start(t, "turn", queues, lambda reach: left >= reach)
+        self._start(t, "turn", queues, range(left + 1))
         self._hints(0)
         for ring in self._rings:
             later = min(self.stages - 2, left - 1)  # tiles whose copies are younger than those of the next one
@@ -369,12 +365,12 @@ class MainLoop:
         acc, held, _, fragments = state
         stage, parts = self._stage(t), self.products.parts
         multiply = self.products.of(t, stage, held, True)
-        self.tally.reset()
+        self.tally.take()
         for part in range(parts):
             following = self.products.read(stage, part + 1) if part + 1 < parts else None
             acc = multiply(acc, part, fragments)
             fragments = following
-        self.tally.reset()
+        self.tally.take()
         return acc
 
     def _hints(self, which: int) -> None:

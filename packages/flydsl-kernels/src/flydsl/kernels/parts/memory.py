@@ -12,7 +12,7 @@ from ..host.dtypes import FLOATS, require_element
 from .runs import run_of
 
 __all__ = ["MOST_BITS", "WORDS", "Buffer", "addresses_here", "float_element", "lds_read", "lds_write", "move_rows",
-           "pointer", "read_at", "write_at"]
+           "pointer", "put", "read_at", "taken", "write_at"]
 
 WORDS = 4  # i32 of a chunk
 MOST_BITS = 128  # of an access
@@ -48,6 +48,20 @@ def float_element(data: Any, default: Any) -> Any:
     return start.element_type if start.element_type in FLOATS.values() else default
 
 
+def taken(atom: Any, start: Any, n: int, **state: Any) -> Any:
+    """The vector of `n` elements at a pointer that one call of a copy atom loads."""
+    register = fx.make_rmem_tensor(n, start.element_type)
+    fx.copy(atom, fx.make_view(start, fx.make_layout(n, 1)), register, **state)
+    return register.load()
+
+
+def put(atom: Any, start: Any, value: Any) -> None:
+    """Store a vector at a pointer by one call of a copy atom."""
+    register = fx.make_rmem_tensor(value.numel, start.element_type)
+    register.store(value)
+    fx.copy(atom, register, fx.make_view(start, fx.make_layout(value.numel, 1)))
+
+
 class Buffer:
     """Bounded view of global memory, addressed in elements of one type.
 
@@ -76,12 +90,7 @@ class Buffer:
             low, high = self.load(at, half, soffset, cache), self.load(at + half, half, soffset, cache)
             return low.shuffle(high, list(range(n)))
         atom = fx.make_copy_atom(fx.rocdl.BufferCopy(n * self.element.width, cache), self.element)
-        register = fx.make_rmem_tensor(n, self.element)
-        if soffset is None:
-            fx.copy(atom, self.view(at, n), register)
-        else:
-            fx.copy(atom, self.view(at, n), register, soffset=soffset)
-        return register.load()
+        return taken(atom, self.base + at, n, **({} if soffset is None else {"soffset": soffset}))
 
     def store(self, at: Any, value: Any, cache: int = 0) -> None:
         """Store a vector of the element type; more than 16 bytes in several accesses."""
@@ -91,9 +100,7 @@ class Buffer:
             self.store(at + half, run_of(value, half, value.numel - half), cache)
             return
         atom = fx.make_copy_atom(fx.rocdl.BufferCopy(value.numel * self.element.width, cache), self.element)
-        register = fx.make_rmem_tensor(value.numel, self.element)
-        register.store(value)
-        fx.copy(atom, register, self.view(at, value.numel))
+        put(atom, self.base + at, value)
 
     def store_one(self, at: Any, value: Any) -> None:
         """Store one value, converted to the element type."""
@@ -105,9 +112,7 @@ class Buffer:
         kind = fx.rocdl.BufferAtomicAdd(self.element) if step == 1 else fx.rocdl.BufferAtomicPkAdd(self.element)
         atom = fx.make_copy_atom(kind, self.element)
         for i in range(0, vector.numel, step):
-            register = fx.make_rmem_tensor(step, self.element)
-            register.store(run_of(vector, i, step))
-            fx.copy(atom, register, self.view(at + i, step))
+            put(atom, self.base + (at + i), run_of(vector, i, step))
 
 
 def move_rows(source: Buffer, count: Any, stride: Any, first: Any, shape: tuple[int, int], padding: int, waves: int,
@@ -124,22 +129,19 @@ def move_rows(source: Buffer, count: Any, stride: Any, first: Any, shape: tuple[
         waves, oob_outer_bound=count))
 
 
+def _at_once(start: Any, n: int) -> Any:
+    """The atom of an access of `n` elements at a pointer."""
+    return fx.make_copy_atom(fx.UniversalCopy(n * start.element_type.width), start.element_type)
+
+
 def read_at(start: Any, n: int = WORDS) -> Any:
     """Vector of `n` elements at a pointer, read at once."""
-    element = start.element_type
-    register = fx.make_rmem_tensor(n, element)
-    fx.copy(fx.make_copy_atom(fx.UniversalCopy(n * element.width), element),
-            fx.make_view(start, fx.make_layout(n, 1)), register)
-    return register.load()
+    return taken(_at_once(start, n), start, n)
 
 
 def write_at(start: Any, value: Any) -> None:
     """Store a vector at a pointer, at once."""
-    element, n = start.element_type, value.numel
-    register = fx.make_rmem_tensor(n, element)
-    register.store(value)
-    fx.copy(fx.make_copy_atom(fx.UniversalCopy(n * element.width), element), register,
-            fx.make_view(start, fx.make_layout(n, 1)))
+    put(_at_once(start, value.numel), start, value)
 
 
 def lds_read(base: Any, at: Any, n: int = WORDS) -> Any:

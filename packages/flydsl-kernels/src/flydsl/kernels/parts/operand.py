@@ -71,12 +71,6 @@ class Advance(Enum):
         return (t.turn + near) * words, (t.further - near) * words, 0
 
 
-def fragments_of(tile: RowTile, stages: Sequence[Any], lane: Lane, start: Any, groups: int) -> Fragments:
-    """Fragments of a lane from rows in LDS: see :meth:`Rows.reader`."""
-    readers = [tile.reader(stage, start, lane, groups) for stage in stages]
-    return Fragments(lambda stage, number, block: readers[stage](number, block), tile.reads)
-
-
 class Rows:
     """An operand whose rows are consecutive in k.
 
@@ -165,7 +159,8 @@ class Rows:
     def fetch(self, t: KTile) -> list[Any]:
         """Start loading the chunks of a k tile."""
         if self._ragged:
-            return self._fetch_ragged(t)
+            return [self.buffer.load(self._bounded(t, i, at + shared + t.index * self.step_words), WORDS)
+                    for i, (at, shared) in enumerate(self._spots(False))]
         lanes, further, scalar = self._advance.split(t, self.step_words, self._near)
         out = []
         for at, shared in self._spots(False):
@@ -176,14 +171,10 @@ class Rows:
             out.append(self.buffer.load(at, WORDS, scalar + shared))
         return out
 
-    def _fetch_ragged(self, t: KTile) -> list[Any]:
-        out = []
-        for i, (at, shared) in enumerate(self._spots(False)):
-            chunk = div(self._place(self.tile.part(self._lane.thread, i)[1]), WORDS)
-            inside = t.index * self.tile.chunks + chunk < self._chunks
-            at = at + shared + t.index * self.step_words
-            out.append(self.buffer.load(inside.select(at, FAR // 4), WORDS))
-        return out
+    def _bounded(self, t: KTile, i: int, at: Any) -> Any:
+        """Where chunk `i` of a tile is, or beyond the end if it is past that of its row."""
+        chunk = div(self._place(self.tile.part(self._lane.thread, i)[1]), WORDS)
+        return (t.index * self.tile.chunks + chunk < self._chunks).select(at, FAR // 4)
 
     def commit(self, chunks: Sequence[Any], stage: int) -> None:
         """Write the chunks of a tile to LDS."""
@@ -205,7 +196,8 @@ class Rows:
     def reader(self, lane: Lane, start: Any, groups: int) -> Fragments:
         """Fragments of a lane: 16 rows, of which those of tile 0 begin with row `start`, and blocks of `groups` chunks
         of k."""
-        return fragments_of(self.tile, self.stages, lane, start, groups)
+        readers = [self.tile.reader(stage, start, lane, groups) for stage in self.stages]
+        return Fragments(lambda stage, number, block: readers[stage](number, block), self.tile.READS)
 
 
 class WideRows(Rows):
@@ -259,13 +251,12 @@ class Stored(Rows):
     def _at(self, row: Any, chunk: Any) -> Any:
         return row * self.stride + chunk * WORDS + div(self._row, 2)
 
-    def _fetch_ragged(self, t: KTile) -> list[Any]:
+    def _bounded(self, t: KTile, i: int, at: Any) -> Any:
         """k past the end lies past the end of the operand."""
-        offset = t.index * self.step_words
-        return [self.buffer.load(at + shared + offset, WORDS) for at, shared in self._spots(False)]
+        return at
 
 
-class Columns:
+class Columns(Rows):
     """A 16-bit operand stored (k, rows): consecutive in the row index. A thread turns blocks of 8 k x `width` rows
     around on their way to LDS.
 
@@ -274,18 +265,19 @@ class Columns:
         k: length of a row in elements; with `ragged` the last k tile goes past it, and zeros are read.
     """
 
-    def __init__(self, data: Any, tile: RowTile, stages: Sequence[Any], lane: Lane, element: Any, *, row: Any,
-                 rows_total: Any, k: int, ragged: bool) -> None:
-        self.tile, self.stages, self._lane, self._element, self._ragged = tile, stages, lane, element, ragged
+    def __init__(self, data: Any, tile: RowTile, stages: Sequence[Any], lane: Lane, *, row: Any, rows_total: Any,
+                 k: int, ragged: bool) -> None:
+        self.tile, self.stages, self._lane, self._ragged = tile, stages, lane, ragged
         blocks = tile.rows * tile.chunks
         self.width = next(w for w in (8, 4, 2, 1) if tile.rows % w == 0 and blocks % (w * tile.threads) == 0)
         self._count = blocks // (self.width * tile.threads)
-        # Loads are carried through the loop as dwords: the compiler splits vectors of 16 bits into pieces.
+        # Loads are carried through the loop as dwords: the compiler splits vectors of 16 bits into pieces. Single ones
+        # are integers, which take fewer registers than floats.
         self._unit = min(self.width, 2)  # elements of what is loaded
-        kind = fx.Int32 if self._unit == 2 else element
         self._row, self._rows, self._k = row, rows_total, k
         self._stride = div(rows_total, self._unit)
-        self.buffer = Buffer(data, kind, None, fx.Int64(self._stride) * k)
+        self.turns = self.writes * LANES // 2 if self._unit == 2 else 0  # permutations of two elements
+        self.buffer = Buffer(data, fx.Int32 if self._unit == 2 else fx.Int16, None, fx.Int64(self._stride) * k)
 
     @property
     def loads(self) -> int:
@@ -295,11 +287,6 @@ class Columns:
     def writes(self) -> int:
         """Writes to LDS of a thread for a tile."""
         return self._count * self.width
-
-    @property
-    def turns(self) -> int:
-        """Permutations of two elements for a tile."""
-        return self.writes * LANES // 2 if self._unit == 2 else 0
 
     def _block(self, index: int) -> tuple[Any, Any]:
         """(row, chunk) of the thread's block number `index`."""
@@ -329,14 +316,11 @@ class Columns:
         """Write chunks of eight consecutive k, one a row."""
         for i in range(self._count):
             row, chunk = self._block(i)
-            block = [v.bitcast(self._element) for v in vectors[i * LANES : (i + 1) * LANES]]
+            # They are only moved, whatever they are.
+            block = [v.bitcast(fx.BFloat16) for v in vectors[i * LANES : (i + 1) * LANES]]
             for r in range(self.width):
-                turned = fx.Vector.from_elements([v[r] for v in block], self._element)
+                turned = fx.Vector.from_elements([v[r] for v in block], fx.BFloat16)
                 lds_write(self.stages[stage], self.tile.at(row + r, chunk), turned.bitcast(fx.Int32))
-
-    def reader(self, lane: Lane, start: Any, groups: int) -> Fragments:
-        """As :meth:`Rows.reader`."""
-        return fragments_of(self.tile, self.stages, lane, start, groups)
 
 
 class Shuffled:

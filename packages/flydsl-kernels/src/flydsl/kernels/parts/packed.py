@@ -1,21 +1,30 @@
 """Packed 4-bit and microscaled values: words of eight int4 or fp4, or four fp8 bytes, and f32.
 
-Integer arithmetic only, so that every architecture reads them; the formats are those of the OCP microscaling
-specification.
+The formats are those of the OCP microscaling specification.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["PER_WORD", "e8m0_value", "int4_chunk", "microscale", "pack_fp4", "pack_fp8", "pack_int4", "pack_micro",
-           "unpack"]
+__all__ = ["PER_WORD", "bytes_of", "e8m0_value", "high_halves", "int4_chunk", "microscale", "pack_fp4", "pack_fp8",
+           "pack_int4", "pack_micro", "unpack"]
 
 #: Elements of a 32-bit word.
 PER_WORD = {"i4": 8, "fp4": 8, "e4m3": 4}
+
+
+def bytes_of(high: Any, low: Any, selector: Any) -> Any:
+    """Bytes 0-3 of `low` and 4-7 of `high`, by the numbers in the bytes of the selector."""
+    return fx.Int32(fx.rocdl.perm_b32(fx.Int32(high), fx.Int32(low), fx.Int32(selector)))
+
+
+def high_halves(words: Any) -> Any:
+    """The upper 16 bits of an even number of words, two in a word."""
+    pairs = [bytes_of(words[i + 1], words[i], 0x07060302) for i in range(0, words.numel, 2)]
+    return fx.Vector.from_elements(pairs, fx.Int32)
 
 
 def pack_int4(values: list[Any]) -> Any:
@@ -37,14 +46,7 @@ def int4_chunk(pair: Any) -> Any:
 
 def pack_fp4(values: list[Any]) -> Any:
     """The word of eight f32 as e2m1, rounded to the nearest (ties to even codes), saturating at 6."""
-    word = fx.Int32(0)
-    for i, value in enumerate(values):
-        size = abs(value)
-        # The codes are even steps of 0.5, 1 and 2 from 0, 2 and 4 on.
-        near, middle, far = (fx.math.roundeven(size * step).to(fx.Int32) for step in (2.0, 1.0, 0.5))
-        code = fx.min((size < 2.0).select(near, (size < 4.0).select(middle + 2, far + 4)), 7)
-        word = word | ((code | ((value.bitcast(fx.Int32) >> 28) & 8)) << (4 * i))
-    return word
+    return fx.Vector.from_elements(values, fx.Float32).to(fx.Float4E2M1FN).bitcast(fx.Int32)[0]
 
 
 def pack_fp8(values: list[Any]) -> list[Any]:
@@ -92,43 +94,18 @@ def pack_micro(values: list[Any], kind: str, exponent: Any, factor: Any, convert
     return words
 
 
-def _int4(word: Any, i: int) -> Any:
-    shift = 8 * (i % 4) + 4 * (i // 4)
-    return ((word << (28 - shift)) >> 28).to(fx.Float32)
-
-
-def _fp4(word: Any, i: int) -> Any:
-    code = (word >> (4 * i)) & 0xF
-    magnitude = code & 7
-    # Bits of a normal e2m1 number, moved to the exponent and mantissa of f32; 0.5 is its only other value than 0.
-    normal = ((magnitude << 22) + (126 << 23)).bitcast(fx.Float32)
-    value = (magnitude < 2).select(magnitude.to(fx.Float32) * 0.5, normal)
-    return _signed(value, (code & 8) << 28)
-
-
-def _e4m3(word: Any, i: int) -> Any:
-    code = (word >> (8 * i)) & 0xFF
-    magnitude = code & 0x7F
-    normal = ((magnitude << 20) + (120 << 23)).bitcast(fx.Float32)
-    value = (magnitude < 8).select(magnitude.to(fx.Float32) * 2.0**-9, normal)
-    return _signed((magnitude == 0x7F).select(math.nan, value), (code & 0x80) << 24)
-
-
-def _signed(value: Any, sign: Any) -> Any:
-    return (value.bitcast(fx.Int32) | sign).bitcast(fx.Float32)
-
-
-_DECODERS = {"i4": _int4, "fp4": _fp4, "e4m3": _e4m3}
+_FLOATS = {"fp4": fx.Float4E2M1FN, "e4m3": fx.Float8E4M3FN}
 
 
 def unpack(words: Any, kind: str) -> Any:
     """f32 vector of the elements of a vector of words: ``"i4"``, ``"fp4"`` (e2m1) or ``"e4m3"`` (OCP)."""
-    decode, count = _DECODERS[kind], PER_WORD[kind]
-    values = [decode(words[w], i) for w in range(words.numel) for i in range(count)]
-    return fx.Vector.from_elements(values, fx.Float32)
+    if kind in _FLOATS:
+        return words.bitcast(_FLOATS[kind]).to(fx.Float32)
+    shifts = [28 - 8 * (i % 4) - 4 * (i // 4) for i in range(PER_WORD[kind])]
+    return fx.Vector.from_elements([((word << shift) >> 28).to(fx.Float32) for word in words for shift in shifts],
+                                   fx.Float32)
 
 
 def e8m0_value(byte: Any) -> Any:
     """``2**(b - 127)`` of a scale byte (i32, 0..255); 255 is NaN."""
-    bits = (byte == 0).select(fx.Int32(1 << 22), byte << 23)
-    return (byte == 255).select(fx.Int32(0x7FC00000), bits).bitcast(fx.Float32)
+    return byte.to(fx.Int8).bitcast(fx.Float8E8M0FNU).to(fx.Float32)

@@ -87,16 +87,6 @@ def fits_registers(n: int) -> bool:
     return n <= RESIDENT_ELEMENTS * MAX_THREADS
 
 
-def _check_row_major(data: Any, n: int) -> None:
-    """ValueError if the consecutive elements of a matrix of `n` columns are known to lie in another dimension."""
-    if n == 1 or isinstance(data, fx.Pointer):
-        return
-    stride = fx.get_layout(data).stride
-    steps = [s.get_static_leaf_int if s.is_leaf and s.is_static else None for s in stride] if stride.rank > 1 else []
-    if steps and steps[-1] != 1 and 1 in steps:
-        raise ValueError(f"the kernel needs row-major matrices, but an argument has the layout {fx.get_layout(data)}")
-
-
 class Place:
     """Position of a thread: which row of the workgroup, which lane of the row.
 
@@ -111,7 +101,7 @@ class Place:
         thread = fx.thread_idx.x
         self.first = fx.block_idx.x * plan.rows if first is None else first
         if plan.rows == 1:
-            self.row, self.lane, self.count = None, thread, 1
+            self.row, self.lane, self.count = 0, thread, 1
         else:
             self.row, self.lane = div(thread, plan.lanes), mod(thread, plan.lanes)
             self.count = fx.min(m - self.first, plan.rows)
@@ -131,7 +121,7 @@ class Place:
     def offset(self, tile: Any, bits: int) -> Any:
         """Element offset from the first row of the workgroup; past the end of the buffer where not inside."""
         at = self.unit(tile) * self.plan.vec
-        if self.row is None:
+        if self.plan.rows == 1:
             return at
         # A lane past the end of its row must not reach into the next row.
         ok, at = self.inside(tile), at + self.row * self.plan.n
@@ -148,16 +138,14 @@ class Rows:
 
     Args:
         start, count: first element and number of elements that the workgroup may access; by default its rows.
-        columns: of the matrix, if these are not all of the rows of `place`.
     """
 
     def __init__(self, data: Any, element: Any, place: Place, cache: int = 0, start: Any = None,
-                 count: Any = None, columns: int = 0) -> None:
+                 count: Any = None) -> None:
         plan = place.plan
         self._place, self._cache = place, cache
         if start is None:
             start, count = fx.Int64(place.first) * plan.n, place.count * plan.n
-        _check_row_major(data, columns or plan.n)
         self._buffer = Buffer(data, element, start, count)
         self.element = element
 
@@ -170,8 +158,7 @@ class Rows:
 
     def at(self, column: Any) -> Any:
         """One element of this thread's row, at a column that exists."""
-        row = 0 if self._place.row is None else self._place.row * self._place.plan.n
-        return self._buffer.load(row + column, 1)[0]
+        return self._buffer.load(self._place.row * self._place.plan.n + column, 1)[0]
 
     def store(self, tile: Any, value: Any) -> None:
         """Store a vector, converted to the element type; elements past the end are dropped."""
@@ -241,15 +228,12 @@ class RowScalars:
         self._place, self.element = place, element
         self._buffer = Buffer(data, element, place.first, place.count)
 
-    def _at(self) -> Any:
-        return fx.Int32(0) if self._place.row is None else self._place.row
-
     def load(self) -> Any:
-        return self._buffer.load(self._at(), 1)[0]
+        return self._buffer.load(fx.Int32(self._place.row), 1)[0]
 
     def store(self, value: Any) -> None:
         """Store the value of this row; called by one lane of the row."""
-        self._buffer.store(self._at(), fx.Vector.from_elements([value], self.element))
+        self._buffer.store(fx.Int32(self._place.row), fx.Vector.from_elements([value], self.element))
 
 
 @flyc.jit

@@ -9,8 +9,11 @@ silently leave instructions at the end of the loop.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import flydsl.expr as fx
+
+from .index import cdiv
 
 __all__ = ["Counts", "Schedule", "ScheduleError", "Tally", "even_schedule", "hot_loop_schedule"]
 
@@ -43,13 +46,9 @@ class Tally:
     def add(self, kind: str, n: int = 1) -> None:
         self.counts[kind] += n
 
-    def reset(self) -> None:
-        self.counts = dict.fromkeys(KINDS, 0)
-
     def take(self) -> Counts:
         """The counts so far; starts again at zero."""
-        counts = Counts(**self.counts)
-        self.reset()
+        counts, self.counts = Counts(**self.counts), dict.fromkeys(KINDS, 0)
         return counts
 
 
@@ -60,17 +59,14 @@ class Schedule:
     groups: tuple[tuple[str, int], ...]
 
     def counts(self) -> Counts:
-        total = dict.fromkeys(KINDS, 0)
-        for kind, n in self.groups:
-            total[kind] += n
-        return Counts(**total)
+        return Counts(**{kind: sum(n for other, n in self.groups if other == kind) for kind in KINDS})
 
     def check(self, emitted: Counts) -> None:
         """ScheduleError unless the hints cover exactly the emitted instructions."""
         mine = self.counts()
-        if mine != emitted:
-            wrong = [f"{k}: schedule {getattr(mine, k)}, loop {getattr(emitted, k)}" for k in KINDS
-                     if getattr(mine, k) != getattr(emitted, k)]
+        wrong = [f"{k}: schedule {getattr(mine, k)}, loop {getattr(emitted, k)}" for k in KINDS
+                 if getattr(mine, k) != getattr(emitted, k)]
+        if wrong:
             raise ScheduleError(f"the schedule does not fit the tile ({'; '.join(wrong)}); derive it with "
                                 f"hot_loop_schedule from the counts of this tile")
 
@@ -86,23 +82,13 @@ class Schedule:
 
 def _spread(total: int, slots: int) -> list[int]:
     """`total` things over `slots`, evenly, early ones first."""
-    def ceil(i: int) -> int:
-        return -(-i * total // slots)
-
-    return [ceil(i + 1) - ceil(i) for i in range(slots)]
+    return [cdiv((i + 1) * total, slots) - cdiv(i * total, slots) for i in range(slots)]
 
 
 def _schedule(groups: list[tuple[str, int]]) -> Schedule:
     """Neighbours of a kind as one group."""
-    merged: list[tuple[str, int]] = []
-    for kind, count in groups:
-        if count == 0:
-            continue
-        if merged and merged[-1][0] == kind:
-            merged[-1] = (kind, merged[-1][1] + count)
-        else:
-            merged.append((kind, count))
-    return Schedule(tuple(merged))
+    runs = groupby((group for group in groups if group[1]), key=lambda group: group[0])
+    return Schedule(tuple((kind, sum(count for _, count in run)) for kind, run in runs))
 
 
 def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_writes: bool = False,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import flydsl.expr as fx
 
 from .index import div, mod
 from .lane import Lane
-from .memory import WORDS, lds_read
+from .memory import WORDS, lds_read, taken
 
 __all__ = ["CHUNK_BYTES", "HalvesTile", "Reader", "RowTile", "SpreadTile", "StoredTile", "TurnedTile", "WideStoredTile"]
 
@@ -41,6 +41,9 @@ class RowTile:
     threads: int
     bank_bytes: int = 128
     interleaved: bool = field(default=False, kw_only=True)
+
+    #: Reads of LDS for a chunk.
+    READS: ClassVar[int] = 1
 
     @property
     def chunks(self) -> int:
@@ -70,11 +73,6 @@ class RowTile:
     def loads(self) -> int:
         """Chunks that a thread moves."""
         return self.rows * self.chunks // self.threads
-
-    @property
-    def reads(self) -> int:
-        """Reads of LDS for a chunk."""
-        return 1
 
     def swizzle(self, row: Any) -> Any:
         """What the chunk numbers of `row` are exchanged with."""
@@ -141,7 +139,24 @@ class RowTile:
 
 
 @dataclass(frozen=True)
-class SpreadTile(RowTile):
+class AcrossTile(RowTile):
+    """A tile whose chunks are exchanged over all banks, across rows."""
+
+    def alike(self, fragment: int) -> int:
+        """One of the first fragments that is exchanged as this one is."""
+        raise NotImplementedError
+
+    def reader(self, base: Any, start: Any, lane: Lane, groups: int) -> Reader:
+        def read(fragment: int, block: Any) -> Any:
+            near = self.alike(fragment)
+            at = self.at(self.row_of(near, start + self.row_of_lane(lane)), mod(lane.group, groups) + block * groups)
+            return lds_read(base, at + (self.row_of(fragment, 0) - self.row_of(near, 0)) * self.row_words)
+
+        return read
+
+
+@dataclass(frozen=True)
+class SpreadTile(AcrossTile):
     """A tile whose fragments take rows that are `apart` from lane to lane: fragment f has, of every `16 * apart` rows,
     those with ``row % apart == f % apart``. A lane's rows of `apart` fragments are then consecutive.
 
@@ -158,11 +173,6 @@ class SpreadTile(RowTile):
     @property
     def _slots(self) -> int:
         return self.bank_bytes // CHUNK_BYTES
-
-    @property
-    def _per_cycle(self) -> int:
-        """Rows that share a cycle of the banks."""
-        return max(self._slots // self.chunks, 1)
 
     @staticmethod
     def fits(row_bytes: int, bank_bytes: int, apart: int) -> bool:
@@ -184,18 +194,13 @@ class SpreadTile(RowTile):
         linear = (row * self.chunks + chunk) ^ self.swizzle(row)
         return div(linear, self.chunks), mod(linear, self.chunks)
 
-    def reader(self, base: Any, start: Any, lane: Lane, groups: int) -> Reader:
-        """As that of :class:`RowTile`, of fragments; `start` is 0."""
-        def read(fragment: int, block: Any) -> Any:
-            near = fragment % self.apart % self._per_cycle
-            at = self.at(self.row_of(near, lane.row), lane.group + block * groups)
-            return lds_read(base, at + (self.row_of(fragment, 0) - near) * self.row_words)
-
-        return read
+    def alike(self, fragment: int) -> int:
+        rows = max(self._slots // self.chunks, 1)  # that share a cycle of the banks
+        return fragment % self.apart % rows
 
 
 @dataclass(frozen=True)
-class TurnedTile(RowTile):
+class TurnedTile(AcrossTile):
     """A tile whose writers hold blocks of eight k of several rows: at a time, neighbouring lanes write rows up to
     eight apart, and 16 lanes read neighbouring rows. Chunks are exchanged over all banks, by both parts of the row.
     """
@@ -227,14 +232,8 @@ class TurnedTile(RowTile):
         far = mod(far * (self.BANK_CHUNKS // per_cycle), self.BANK_CHUNKS) + div(far, per_cycle)
         return ((row * self.chunks + chunk) ^ (near ^ far)) * WORDS
 
-    def reader(self, base: Any, start: Any, lane: Lane, groups: int) -> Reader:
-        period = self.BANK_CHUNKS * self.BANK_CHUNKS // 16  # tiles after which the exchange repeats
-
-        def read(tile: int, block: Any) -> Any:
-            at = self.at(start + self.row_of_lane(lane) + tile % period * 16, mod(lane.group, groups) + block * groups)
-            return lds_read(base, at + (tile - tile % period) * 16 * self.row_words)
-
-        return read
+    def alike(self, fragment: int) -> int:
+        return fragment % (self.BANK_CHUNKS * self.BANK_CHUNKS // 16)
 
 
 @dataclass(frozen=True)
@@ -246,15 +245,12 @@ class StoredTile(RowTile):
     segments of 32 bytes are exchanged by the number of k.
     """
 
+    READS = 2
     LANES = 8  # elements of a chunk
 
     @property
     def columns(self) -> int:
         return self.row_bytes // 2
-
-    @property
-    def reads(self) -> int:
-        return 2
 
     @staticmethod
     def fits(columns: int) -> bool:
@@ -282,17 +278,10 @@ class StoredTile(RowTile):
         def read(tile: int, block: Any) -> Any:
             place = k * self.columns + self.element_of(k, start + tile * 16 + column)
             at = place + block * (groups * self.LANES * self.columns)
-            first, second = (self.turned(atom, halves + (at + half * (4 * self.columns)), 4) for half in range(2))
+            first, second = (taken(atom, halves + (at + half * (4 * self.columns)), 4) for half in range(2))
             return first.shuffle(second, list(range(8))).bitcast(fx.Int32)
 
         return read
-
-    @staticmethod
-    def turned(atom: Any, place: Any, count: int) -> Any:
-        """What a transposing read gives a lane that reads `count` elements at a place."""
-        register = fx.make_rmem_tensor(count, fx.Int16)
-        fx.copy(atom, fx.make_view(place, fx.make_layout(count, 1)), register)
-        return register.load()
 
 
 @dataclass(frozen=True)
@@ -301,9 +290,7 @@ class WideStoredTile(StoredTile):
     take 16 bytes (eight columns) of eight k, so chunks are exchanged by the number of k.
     """
 
-    @property
-    def reads(self) -> int:
-        return 1
+    READS = 1
 
     @staticmethod
     def fits(columns: int) -> bool:
@@ -320,7 +307,7 @@ class WideStoredTile(StoredTile):
         def read(tile: int, block: Any) -> Any:
             far = (tile - tile % period) * (2 * WORDS) + block * (groups * self.LANES * self.row_words)
             place = fx.recast_iter(fx.Int16, near[tile % period] + far)
-            return self.turned(atom, place, self.LANES).bitcast(fx.Int32)
+            return taken(atom, place, self.LANES).bitcast(fx.Int32)
 
         return read
 
@@ -340,8 +327,8 @@ class HalvesTile(RowTile):
     gap: int = WORDS
 
     @property
-    def words(self) -> int:
-        return super().words + self.rows // 16 * self.gap
+    def bytes(self) -> int:
+        return super().bytes + self.rows // 16 * self.gap * 4
 
     def at(self, row: Any, chunk: Any) -> Any:
         inside = mod(chunk, 2 * LANE_GROUPS)

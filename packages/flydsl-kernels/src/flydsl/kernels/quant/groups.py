@@ -64,7 +64,7 @@ class Groups(Place):
     def __init__(self, plan: GroupPlan, m: Any) -> None:
         super().__init__(plan.rows, m * plan.count)
         self.groups, self.m = plan, m
-        self.number = self.first if self.row is None else self.first + self.row
+        self.number = self.first + self.row
         self.matrix_row, self.group = div(self.number, plan.count), mod(self.number, plan.count)
         self.base_row = div(self.first, plan.count)
 
@@ -88,7 +88,7 @@ class Groups(Place):
     def elements(self, data: Any, element: Any, cache: int = 0) -> Rows:
         """This thread's part of a matrix (m, n) of elements."""
         n = self.groups.n
-        return Rows(data, element, self, cache, fx.Int64(self.base_row) * n, self.span * n, columns=n)
+        return Rows(data, element, self, cache, fx.Int64(self.base_row) * n, self.span * n)
 
     def words(self, data: Any, per_word: int) -> Words:
         """This thread's part of a matrix (m, n) of elements that are packed into 32-bit words."""

@@ -127,7 +127,7 @@ def _rows(tensors, name, m, heads, weighted, place, tables, table_rows, config):
     """The rows of one matrix, (m, n), that the workgroup has; `heads` rows of a token."""
     plan, element = config.plan, fx.BFloat16
     x_rows = Rows(tensors[name], element, place)
-    row = place.first if place.row is None else place.first + place.row
+    row = place.first + place.row
     position = require_within(index_at(tensors["positions"], fx.min(row, m - 1) // heads), 0, fx.Int64(table_rows))
     with fx.fastmath("contract"):
         x = [x_rows.load(i).to(fx.Float32) for i in range(plan.tiles)]

@@ -19,7 +19,6 @@ from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.mathx import LOG2E, exp2
 from ..parts.order import LOWEST, argmax_of, key_value, order_key
-from ..parts.random import philox4x32
 from ..parts.reduce import Lds, add, reduce_rows
 from ..parts.rows import Held, Place, RowPlan, Rows, RowScalars, fits_registers, fold, launch_rows, plan_rows
 from ..target import Target, builder
@@ -78,12 +77,11 @@ def _threshold(config: fx.Constexpr, place: Any, lds: Any, amount: Any, wanted: 
 
 def _noise(place: Place, tile: Any, seed: Any) -> Any:
     """f32 vector of exponentially distributed numbers, one for each column that a lane holds in a tile."""
-    vec, row = place.plan.vec, place.first if place.row is None else place.first + place.row
+    vec, row = place.plan.vec, place.first + place.row
     first = place.unit(tile) * vec
-    high, low = (seed >> 32).to(fx.Uint32), seed.to(fx.Uint32)
 
-    def words(group: Any) -> list[Any]:
-        return philox4x32(low, group, row=row, seed_high=high)
+    def words(group: Any) -> tuple[Any, ...]:
+        return fx.random.randint4x(seed, (fx.Uint64(fx.Uint32(row)) << 32) | fx.Uint64(fx.Uint32(group)))
 
     if vec >= 4:
         bits = [w for i in range(0, vec, 4) for w in words((first + i) >> 2)]

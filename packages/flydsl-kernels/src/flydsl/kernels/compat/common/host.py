@@ -9,7 +9,7 @@ from typing import Any
 import flydsl.compiler as flyc
 from flydsl.compiler.jit_function import JitFunction
 from flydsl.kernels.host.dtypes import FLOATS, dtype_name
-from flydsl.kernels.parts.random import round_bf16_stochastic
+from flydsl.kernels.parts.convert import round_bf16_stochastic
 from flydsl.kernels.target import target
 
 __all__ = [
