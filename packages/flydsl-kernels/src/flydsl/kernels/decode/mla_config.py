@@ -93,10 +93,16 @@ class MlaConfig(DecodeConfig):
         return RANK // self.sharing
 
     def key_parts(self, own: Any) -> list[tuple[Any, int]]:
-        """(first, number) of the columns of keys that a wave of the `own` share multiplies: those of which queries stay
-        in registers, and the parked ones."""
-        columns, kept = (RANK + ROPE) // self.sharing, (RANK + ROPE) // self.sharing - self.parked
-        return [(own * columns, kept), *([(kept, self.parked)] if self.parked else [])]
+        """(first, number) of the columns of keys that a wave of the `own` share multiplies: all of them, or as many as
+        are parked at a time, these at last."""
+        columns = (RANK + ROPE) // self.sharing
+        each = self.parked or columns
+        return [(own * columns + first, each) for first in range(0, columns, each)]
+
+    @property
+    def parked_pitch(self) -> int:
+        """Elements from row to row of parked queries: rows that are read together begin in other banks."""
+        return self.parked + CHUNK
 
     @property
     def reads_across(self) -> bool:
@@ -125,9 +131,18 @@ class MlaConfig(DecodeConfig):
     @property
     def ahead(self) -> int:
         """Reads from LDS before the product that needs them: many where no other wave uses the wait."""
-        if self.late:
-            return 6
-        return 2 if self.reads_across else 4
+        return 2 if self.reads_across and not self.late else 4
+
+    @property
+    def scales_apart(self) -> bool:
+        """Sums are half of the registers of a wave that is `late`, and its tiles are few."""
+        return bool(self.late)
+
+    @property
+    def begun(self) -> int:
+        """Of the reads of the next tile, those that are started among the last products of a late tile: behind the
+        barrier that the wave then passes there."""
+        return self.ahead if self.late else 0
 
     @property
     def share(self) -> int:
@@ -163,7 +178,7 @@ class MlaConfig(DecodeConfig):
 
     @property
     def lds_bytes(self) -> int:
-        parked = self.waves * self.wave_rows * self.parked
+        parked = self.waves * self.wave_rows * self.parked_pitch if self.parked else 0
         return 2 * (self.stages * self.stage + parked) + 4 * self.waves * self.exchange
 
     @property
