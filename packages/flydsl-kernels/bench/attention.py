@@ -100,8 +100,7 @@ def backward(target: Any, rows: int, keys: int, heads: int, d: int = 128,
 
 
 def latents(target: Any, rows: int, tokens: int, sequences: int, cache: str) -> tuple[Any, list[Any]]:
-    """An MLA launch of so many rows of `LATENT_HEADS` heads for each of `sequences`, all of the same context: what binds
-    it is not memory."""
+    """An MLA launch of `rows` for each of so many sequences, all of the same context: memory does not bind it."""
     from flydsl.kernels.testing import Draw
 
     q, stored, table, lengths, *options = _operation("mla_decode").sample(
@@ -130,7 +129,8 @@ def cases(target: Any, sequence: int, heads: int, context: int) -> Iterator[Case
             "paged_attention", *_operation("paged_attention").sample(
                 Draw(target), DECODED, 128, dtype="bf16", cache=cache, context=context, heads=(8, 1), full=True)))
     for cache in ("bf16", "fp8"):
-        yield Case(f"MLA, {cache} cache", f"{DECODED // 2} x {context} x {LATENT_HEADS} heads", lambda cache=cache: _prepared(
+        shape = f"{DECODED // 2} x {context} x {LATENT_HEADS} heads"
+        yield Case(f"MLA, {cache} cache", shape, lambda cache=cache: _prepared(
             "mla_decode", *_operation("mla_decode").sample(
                 Draw(target), DECODED // 2, 576, dtype="bf16", cache=cache, context=context, page=1,
                 heads=LATENT_HEADS, full=True)))

@@ -100,9 +100,17 @@ class MlaConfig(DecodeConfig):
         return [(own * columns + first, each) for first in range(0, columns, each)]
 
     @property
-    def parked_pitch(self) -> int:
-        """Elements from row to row of parked queries: rows that are read together begin in other banks."""
-        return self.parked + CHUNK
+    def parked_rows(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """How rows of parked queries lie in LDS, as a layout (shape, stride): those that are read together, 4 or 32,
+        begin in other banks. 4 of them are padded together where LDS has no room for more."""
+        pitch = self.parked + self.padding
+        return (4, self.wave_rows // 4), (pitch, 4 * pitch - (self.padding if self.m == BLOCK else 0))
+
+    @property
+    def parked_size(self) -> int:
+        """Elements of the parked queries of a wave."""
+        (_, count), (_, step) = self.parked_rows
+        return count * step if self.parked else 0
 
     @property
     def reads_across(self) -> bool:
@@ -150,10 +158,15 @@ class MlaConfig(DecodeConfig):
         return self.keys // self.waves
 
     @property
+    def padding(self) -> int:
+        """Elements between rows in LDS: what a phase of an access reads, along rows or across them, is of rows that
+        begin in other banks."""
+        return CHUNK * (1 if self.m > BLOCK else self.target.wave // 32)
+
+    @property
     def pitch(self) -> int:
-        """Elements from token to token in LDS: what a phase of an access reads, along rows or across them, is of rows
-        that begin in other banks."""
-        return RANK + ROPE + CHUNK * (1 if self.m > BLOCK else self.target.wave // 32)
+        """Elements from token to token in LDS."""
+        return RANK + ROPE + self.padding
 
     @property
     def stage(self) -> int:
@@ -178,8 +191,7 @@ class MlaConfig(DecodeConfig):
 
     @property
     def lds_bytes(self) -> int:
-        parked = self.waves * self.wave_rows * self.parked_pitch if self.parked else 0
-        return 2 * (self.stages * self.stage + parked) + 4 * self.waves * self.exchange
+        return 2 * (self.stages * self.stage + self.waves * self.parked_size) + 4 * self.waves * self.exchange
 
     @property
     def resident(self) -> int:

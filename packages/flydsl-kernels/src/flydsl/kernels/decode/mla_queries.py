@@ -52,8 +52,10 @@ class ParkedQueries:
         array: Any = fx.Array
         self.config, self._mma, self._lane = config, mma, lane
         rows, columns, parts = config.wave_rows, config.parked, len(config.key_parts(0))
-        size, across, down = rows * config.parked_pitch, LINE * CHUNK, config.target.wave // LINE
-        self._base = memory.allocate(array[config.element, config.waves * size, 128]).peek().ptr + wave * size
+        size, across, down = config.parked_size, LINE * CHUNK, config.target.wave // LINE
+        shape, stride = config.parked_rows
+        base = memory.allocate(array[config.element, config.waves * size, 128]).peek().ptr + wave * size
+        self._view = fx.make_view(base, fx.make_layout((shape, columns), (stride, 1)))
         line = div(lane, LINE)
         first = mod(line, 4) * 4 + div(line, 4)  # rows that are written together lie in other banks, too
         self._places = [(first + row, mod(lane, LINE) * CHUNK + column)
@@ -73,11 +75,12 @@ class ParkedQueries:
         config = self.config
         tile, read = (config.wave_rows, config.parked), fx.make_copy_atom(fx.UniversalCopy128b(), config.element)
         copy = fx.make_tiled_copy_B(read, self._mma).get_slice(self._lane)
-        source = copy.partition_S(fx.make_view(self._base, fx.make_layout(tile, (config.parked_pitch, 1))))
+        source, (_, stride) = copy.partition_S(self._view), config.parked_rows
         self.operands = [self._mma.get_slice(self._lane).make_fragment_B(tile) for _ in config.key_parts(0)]
         for part, operand in enumerate(self.operands):
             for i, (row, column) in enumerate(self._places):
-                lds_write(self._base, row * config.parked_pitch + column, self._pieces.get(config, part, i))
+                at = mod(row, 4) * stride[0] + div(row, 4) * stride[1] + column
+                lds_write(fx.get_iter(self._view), at, self._pieces.get(config, part, i))
             fx.rocdl.wave_barrier()  # what other lanes of the wave wrote is read
             target = copy.retile(operand)
             self.reads = [partial(fx.copy, read, source[None, 0, k], target[None, 0, k])

@@ -130,19 +130,20 @@ class LatentTile:
         which = int(piece >= self.latents)
         return self.held[which], piece - which * self.latents
 
-    def keys(self, mma: Any, scores: Any, own: Any, parked: Sequence[Callable[[], Any]] = (), begun: int = 0) -> list[TileProduct]:
+    def keys(self, mma: Any, scores: Any, own: Any, parked: Sequence[Callable[[], Any]] = (),
+             begun: int = 0) -> list[TileProduct]:
         """Products of this tile with each part of the queries of a wave: the first, of which some reads are `begun`,
         to the last, for which there are reads of what is `parked`."""
         config, start = self.config, self._base + self._places[0]
         read = fx.make_copy_atom(fx.UniversalCopy128b(), config.element)
-        products: list[TileProduct] = []
         parts = config.key_parts(own)
-        self._fragments = self._fragments or [mma.get_slice(self.lane).make_fragment_A((config.keys, n)) for _, n in parts]
-        for i, ((first, columns), fragment) in enumerate(zip(parts, self._fragments, strict=True)):
-            view = config.view(start + first, columns)
-            products.append(tile_product(mma, scores, fragment, read, view, self.lane, 0 if products else begun,
-                                         parked if i + 1 == len(parts) else ()))
-        return products
+        if not self._fragments:
+            thread = mma.get_slice(self.lane)
+            self._fragments = [thread.make_fragment_A((config.keys, columns)) for _, columns in parts]
+        last = len(parts) - 1
+        return [tile_product(mma, scores, fragment, read, config.view(start + first, columns), self.lane,
+                             begun if i == 0 else 0, parked if i == last else ())
+                for i, ((first, columns), fragment) in enumerate(zip(parts, self._fragments, strict=True))]
 
     def values(self, mma: Any, sums: Any, own: Any) -> TileProduct | TurnedProduct:
         """Product of the `own` share of the columns of this tile, or `late` of the one before, with weights."""
