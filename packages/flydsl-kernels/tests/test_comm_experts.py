@@ -33,12 +33,12 @@ def _tokens(rank, ranks, dtype, turn):
     return x, torch.rand(count, SLOTS, generator=generator), indices, torch.rand(count, 2, generator=generator)
 
 
-def _op(rank, ranks, **options):
+def _op(rank, ranks, hidden=HIDDEN, **options):
     from flydsl.kernels.comm.transport import FlyDSLDispatchCombineConfig, FlyDSLDispatchCombineIntraNodeOp
 
     usual = {"max_num_inp_token_per_rank": TOKENS, "num_experts_per_rank": EXPERTS, "num_experts_per_token": SLOTS,
              "dispatch_block_num": 2, "combine_block_num": 3, "combine_warp_num_per_block": 4}
-    return FlyDSLDispatchCombineIntraNodeOp(FlyDSLDispatchCombineConfig(rank, ranks, HIDDEN, **{**usual, **options}))
+    return FlyDSLDispatchCombineIntraNodeOp(FlyDSLDispatchCombineConfig(rank, ranks, hidden, **{**usual, **options}))
 
 
 def _check_dispatch(got, rank, ranks, dtype, turn, origins):
@@ -133,6 +133,27 @@ def _identity_experts_of_fp4(rank, ranks, zero_copy):
 @pytest.mark.parametrize("zero_copy", (False, True))
 def test_fp4_is_combined(zero_copy, pool):  # noqa: F811
     pool(2).run(_identity_experts_of_fp4, zero_copy)
+
+
+def _rows_of_few_elements(rank, ranks, zero_copy):
+    """Rows of f32 are multiples of four elements, where those of 16 bits are of eight."""
+    op = _op(rank, ranks, hidden=12, data_type=torch.float32, zero_copy=zero_copy)
+    _, weights, indices, _ = _tokens(rank, ranks, torch.float32, 0)
+    x = torch.randn(len(indices), 12, generator=torch.Generator().manual_seed(rank))
+    rows = op.dispatch(x, weights, None, indices)[0]
+    inner = op.get_registered_combine_input_buffer(torch.float32).copy_(rows) if zero_copy else rows
+    out, _ = op.combine(inner, None, None)
+    torch.testing.assert_close(out, x * torch.tensor(_distinct(indices, ranks))[:, None])
+    with pytest.raises(TypeError, match="dispatch: weights: a torch tensor is needed, got NoneType"):
+        op.dispatch(x, None, None, indices)
+    dist.barrier()
+    op.close()
+
+
+@pytest.mark.one_arch
+@pytest.mark.parametrize("zero_copy", (False, True))
+def test_rows_of_few_elements(zero_copy, pool):  # noqa: F811
+    pool(2).run(_rows_of_few_elements, zero_copy)
 
 
 # What only moves rows is the same everywhere; architectures convert in ways of their own.

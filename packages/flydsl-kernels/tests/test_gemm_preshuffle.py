@@ -212,6 +212,29 @@ def test_blockscale_pipeline_from_quantisers():
     assert ((y.double() - exact).norm() / exact.norm()).item() < 0.05
 
 
+@pytest.mark.parametrize("dtype", ["fp8", "int4", "bf16"])
+def test_sizes_that_are_no_multiples_of_a_tile(dtype):
+    m, n, k = 5, 80, 160
+    a, b, scale_a, scale_b, product = operands(m, n, k, dtype)
+    scales, bias = (scale_a, scale_b) if dtype != "bf16" else (None, None), random(n)
+    for _ in range(2):  # of the copy of the weight that was kept, too
+        out = ops.preshuffle_gemm(a, b, *scales, bias, "relu")
+        assert out.shape == (m, n) and out.is_contiguous()
+        close_relative(out, (product + bias.double()).relu(), ROUNDING)
+    none = ops.preshuffle_gemm(a[:0], b, None if dtype == "bf16" else scale_a[:0], scales[1])
+    assert none.shape == (0, n)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 16, 32), (3, 144, 224)])
+def test_blockscale_sizes_that_are_no_multiples_of_a_tile(m, n, k):
+    a, b = (random(*s, seed=i).to(fp8_dtype()) for i, s in enumerate(((m, k), (n, k))))
+    scale_a, scale_b = torch.rand(-(-k // 128), m) + 0.5, torch.rand(-(-n // 128), -(-k // 128)) + 0.5
+    left = a.double() * scale_a.double().T.repeat_interleave(128, 1)[:, :k]
+    columns = scale_b.double().repeat_interleave(128, 0)[:n].repeat_interleave(128, 1)[:, :k]
+    out = ops.blockscale_gemm(a, shuffle_weight(b), scale_a, scale_b)
+    close_relative(out, left @ (b.double() * columns).T, ROUNDING)
+
+
 def test_shuffled_weight_follows_in_place_updates():
     clear_preshuffle_cache()
     w, x = random(64, 128, dtype="bf16"), random(8, 128, dtype="bf16", seed=1)

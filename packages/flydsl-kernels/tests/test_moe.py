@@ -136,6 +136,17 @@ def test_unsupported_arguments(change, message):
         ops.moe(**{**dict(zip(names, operands(5, 64, 32, 4, 2), strict=True)), **change})
 
 
+def test_routing_as_torch_has_it():
+    x, w1, w2, weights, ids = operands(5, 64, 32, 4, 2)
+    weights = weights.bfloat16()
+    expected, given = [], []
+    for kept, (factors, numbers) in ((expected, (weights.float(), ids)), (given, (weights, ids.long()))):
+        leaves = [t.clone().requires_grad_() for t in (x, w1, w2, factors)]
+        kept += (y := ops.moe(*leaves, numbers)), *torch.autograd.grad(y.float().sum(), leaves)
+    assert given[-1].dtype == torch.bfloat16
+    assert all(torch.equal(a, b.to(a.dtype)) for a, b in zip(given, expected, strict=True))
+
+
 def test_dtypes_must_agree():
     x, *rest = operands(5, 64, 32, 4, 2)
     with pytest.raises(TypeError, match="w1: dtype bfloat16 is not supported: expected one of f16"):

@@ -61,6 +61,15 @@ def test_entries_without_an_expert_get_no_row(tokens):
         assert torch.equal(mine.double(), exact)
 
 
+def test_routing_as_torch_has_it():
+    ids, weights = routed(5, 8, 2)
+    ids[1], weights = -1, weights.bfloat16()
+    wide = ids.long()
+    wide[1] = torch.tensor([2**32 + 3, -(2**32) + 3])  # which no int32 names
+    for mine, exact in zip(ops.moe_sort(wide, weights, 8, 16), ops.moe_sort(ids, weights.float(), 8, 16), strict=True):
+        assert torch.equal(mine, exact)
+
+
 def test_all_tokens_to_one_expert():
     ids, weights = torch.full((600, 1), 5, dtype=torch.int32), torch.rand(600, 1)
     rows, factors, experts, valid = ops.moe_sort(ids, weights, 9, 32)
@@ -133,8 +142,10 @@ def test_unsupported_arguments():
     ids, weights = routed(4, 8, 2)
     with pytest.raises(ValueError, match="1 to 1024 experts"):
         ops.moe_sort(ids, weights, 4096, 16)
-    with pytest.raises(TypeError, match="expected one of i32"):
-        ops.moe_sort(ids.long(), weights, 8, 16)
+    with pytest.raises(TypeError, match="ids: dtype int16 is not supported: expected one of i32, i64"):
+        ops.moe_sort(ids.short(), weights, 8, 16)
+    with pytest.raises(TypeError, match="weights: dtype float64"):
+        ops.moe_sort(ids, weights.double(), 8, 16)
     with pytest.raises(ValueError, match="expert_mask must be i32 of shape"):
         ops.moe_sort(ids, weights, 8, 16, torch.ones(4, dtype=torch.int32))
     with pytest.raises(ValueError, match="multiple of 16 bytes"):

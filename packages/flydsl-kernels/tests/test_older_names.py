@@ -15,7 +15,7 @@ MODULES = {
     "layernorm_kernel": "build_layernorm_module build_layernorm_bwd_module layernorm layernorm_fwd layernorm_bwd EPS",
     "norm": "rmsnorm rmsnorm_fwd rmsnorm_bwd fused_add_rmsnorm layernorm fused_add_layernorm rmsnorm_autotuned",
     "softmax_kernel": "build_softmax_module build_softmax_bwd_module softmax_bwd_buffered_operands",
-    "quantization": "build_quant_module per_1x32_mx_quant",
+    "quantization": "build_quant_module per_1x32_mx_quant pertoken_quant",
     "preshuffle_gemm": "compile_preshuffle_gemm compile_preshuffle_gemm_a8 compile_preshuffle_gemm_w4 "
                        "compile_mxfp4_gemm",
     "preshuffle_gemm_v2": "compile_preshuffle_gemm_v2",
@@ -28,7 +28,10 @@ MODULES = {
                            "pipeline_fence_wait fmin_f32 fmax_f32 fused_silu_swiglu_elem compute_mcast_masks",
     "kernels_common": "get_warp_size dtype_to_elem_type default_f8_type validate_moe_dtypes cvt_sr_f32_to_bf16 "
                       "_run_compiled get_dtype_str get_dtype_in_kernel get_dtype_vec_size stream_ptr_to_async_token",
-    "comm": "FlyDSLDispatchCombineConfig FlyDSLDispatchCombineIntraNodeOp make_dispatch_jit make_combine_jit",
+    "comm": "FlyDSLDispatchCombineConfig FlyDSLDispatchCombineIntraNodeOp make_dispatch_jit make_combine_jit "
+            "FlyDSLAllreduce init_custom_ar make_allreduce_kernels meta_size",
+    "attention": "build_flash_attn_func_module build_gqa_attn pa_decode_ps_launch get_pa_metadata "
+                 "flydsl_mla_fwd_decode flydsl_flash_attn_func",
     "common.communication_ops_utils": "GeometryTuningTable store_i32_system",
     "moe_gemm_2stage": "compile_moe_gemm1 compile_moe_gemm2 compile_moe_gemm2_ex MoeGemm2Mode compile_moe_reduction",
     "moe_blockscale_2stage": "compile_moe_blockscale_gemm1 compile_moe_blockscale_gemm2 MoeGemm2Mode "

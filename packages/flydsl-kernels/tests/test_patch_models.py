@@ -1,6 +1,7 @@
 """patch(model) on language models: results, gradients, training, copies, files, compilation, autocast, reports."""
 
 import copy
+import inspect
 import io
 import pickle
 import warnings
@@ -220,6 +221,39 @@ def test_one_kind_is_asked_for():
     assert [s.kind for s in report.patched] == ["LayerNorm"] and "only LayerNorm was asked for" in str(report)
     with pytest.raises(TypeError, match="expected a torch.nn.Module, got function"):
         kernels.patch(test_one_kind_is_asked_for)
+
+
+def test_signatures_and_exported_programs():
+    """Trainers drop what the forward does not name, torch.export asks for its code."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(64, 32)
+
+        def forward(self, x, labels=None):
+            return self.layer(x)
+
+    model, x = Model().bfloat16(), random(3, 64, dtype="bf16")
+    kernels.patch(model)
+    assert list(inspect.signature(model.forward).parameters) == ["x", "labels"]
+    assert list(inspect.signature(copy.deepcopy(model).layer.forward).parameters) == ["input"]
+    with torch.no_grad():
+        expected = model(x)
+        program = torch.export.export(model, (x,), dynamic_shapes={"x": {0: torch.export.Dim("rows", min=2)}})
+    assert any("flydsl" in str(node.target) for node in program.graph.nodes)
+    assert torch.equal(program.module()(x.repeat(2, 1))[:3], expected)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_torchscript_stays_as_it_is():
+    scripted, x = torch.jit.script(nn.Sequential(nn.Linear(64, 64)).bfloat16()), random(3, 64, dtype="bf16")
+    model = nn.Sequential(scripted, nn.LayerNorm(64).bfloat16())
+    expected = model(x)
+    for patched, count in ((scripted, 0), (model, 1)):
+        report = kernels.patch(patched)
+        assert len(report.patched) == count and "TorchScript runs its own code" in str(report)
+    assert relative(model(x), expected.double()) <= BOUND[torch.bfloat16]
 
 
 def test_calls_that_do_not_fit_run_torch_and_say_why():

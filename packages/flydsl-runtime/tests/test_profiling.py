@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from test_simulator import CLANG, RUN, SIMULATOR, compile_kernel, run
 
-from flydsl.runtime import Profile, disasm
+from flydsl.runtime import Profile, disasm, schedules
 from flydsl.runtime.profiling.model import STALLS, LaunchProfile
 from flydsl.runtime.profiling.report import render
 
@@ -50,9 +50,10 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Path]:
 
 def test_counts_follow_from_the_launch(saved: tuple[Path, str, Path]) -> None:
     """1000 elements in four work-groups of four waves: bytes and lanes are arithmetic."""
-    path, table, _ = saved
+    path, table, image = saved
     (launch,) = Profile.load(path).launches
     assert launch.kernel == "axpy" and launch.waves == 16
+    assert launch.code == schedules.code_digest(image.read_bytes())
     traffic = launch.traffic()
     assert traffic["loaded"] == 2 * 4000 and traffic["stored"] == 4000
     stores = [i for i in launch.instructions if i.kind == "store"]
@@ -446,6 +447,38 @@ def test_a_saved_profile_keeps_the_source(tmp_path: Path) -> None:
     file.write_text("other\ntext\nnow\n")
     page = Profile.load(tmp_path / "p.json").report()
     assert "<code>second</code>" in page and "<code>text</code>" not in page
+
+
+def test_kernels_of_one_name(tmp_path: Path) -> None:
+    """Code objects may have kernels of one name and size: each shows its own lines and is compared with its own."""
+    (tmp_path / "a.py").write_text("of the first\n")
+    (tmp_path / "b.py").write_text("of the second\n")
+
+    def launch(name: str, code: str, issued: int) -> LaunchProfile:
+        instruction = {"address": 0, "text": "v_nop", "source": f"{tmp_path / name}:1", "unit": "valu",
+                       "issued": issued, "lanes": 64 * issued}
+        return _launch(kernel="k_0", code=code, instructions=[instruction])
+
+    profile, later = Profile(), Profile()
+    profile.launches = [launch("a.py", "1111", 10), launch("b.py", "2222", 20), launch("a.py", "1111", 10)]
+    later.launches = [launch("a.py", "3333", 30), launch("b.py", "4444", 60)]
+    profile.save(tmp_path / "p.json")
+    page = Profile.load(tmp_path / "p.json").report()
+    assert "<code>of the first</code>" in page and "<code>of the second</code>" in page
+    table = profile.table()
+    assert "a.py:1" in table and "b.py:1" in table and table.count("2 launches; the last one is shown") == 1
+    changes = later.changes(profile)
+    assert changes.count("3.00x") == 2 and "only in" not in changes
+
+
+def test_schedules_of_kernels_of_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the code object, else those that were registered for none."""
+    monkeypatch.setattr(schedules, "_known", {})
+    for line, code in ((1, b"first"), (2, b"second"), (3, None)):
+        schedules.register("gfx942:sramecc+", {"k_0": [{"source": f"k.py:{line}"}]}, code)
+    found = [schedules.of_kernel("gfx942", "k_0", schedules.code_digest(code)) for code in (b"first", b"second", b"x")]
+    assert [loop["source"] for (loop,) in found] == ["k.py:1", "k.py:2", "k.py:3"]
+    assert schedules.of_kernel("gfx942", "k_0") == found[2] and schedules.of_kernel("gfx950", "k_0") == []
 
 
 def test_totals_of_kernels(saved: tuple[Path, str, Path]) -> None:

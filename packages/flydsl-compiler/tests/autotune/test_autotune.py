@@ -5,37 +5,16 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from known_times import Calls, tuned
 
 from flydsl.autotune import Autotuner, Config, autotune, do_bench
 from flydsl.utils import env
-
-Calls = list[tuple[Any, ...]]
-
-
-def tuned(calls: Calls, **options: Any) -> Autotuner:
-    """A tuned Python function; the time of a configuration is its tile, 13 fails."""
-
-    def bench(call: Callable[[], Any], warmup: int, rep: int) -> float:
-        call()
-        return float(calls[-1][1])
-
-    def add_one(x: Any, tile: int = 0, n: int = 1, num_warps: int = 0) -> str:
-        calls.append(("run", tile, n, num_warps))
-        if tile == 13:
-            raise ValueError("unlucky tile")
-        x += 1
-        return f"tile {tile}"
-
-    configs = options.pop("configs", [Config(tile=t) for t in (8, 2, 13, 4)])
-    options.setdefault("do_bench", bench)
-    return autotune(configs, **{"key": ["n"], **options})(add_one)
 
 
 def test_config_round_trip() -> None:
@@ -45,6 +24,21 @@ def test_config_round_trip() -> None:
     assert config.compiler_opts() == {"waves_per_eu": 2}
     with pytest.raises(TypeError, match="maxnreg"):
         Config(maxnreg=3)
+
+
+def test_names_of_the_namespace() -> None:
+    import flydsl
+    import flydsl.compiler as flyc
+    from flydsl import Config as config  # type: ignore[attr-defined]
+    from flydsl import autotune as decorator
+
+    calls: Calls = []
+    tuner = decorator([config(tile=2)], key=[])(lambda x, tile=0: calls.append((x, tile)))
+    tuner(1)
+    assert isinstance(tuner, Autotuner) and calls[-1] == (1, 2) and config is Config
+    assert flydsl.__version__ == flyc.__version__  # type: ignore[attr-defined]
+    with pytest.raises(ImportError, match="Konfig"):
+        from flydsl import Konfig  # type: ignore[attr-defined]  # noqa: F401
 
 
 def test_policies_have_positions_as_published() -> None:
@@ -241,94 +235,6 @@ def test_forced_search(monkeypatch: pytest.MonkeyPatch) -> None:
     assert function(np.zeros(1)) == "tile 2"  # the search updated the cache, which comes before the default
 
 
-# ---- offline artifacts
-
-
-@pytest.fixture
-def artifacts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setenv("FLYDSL_AUTOTUNE_CONFIG_DIR", str(tmp_path / "shipped"))
-    return tmp_path / "shipped"
-
-
-def make_artifact(monkeypatch: pytest.MonkeyPatch, folder: Path, **options: Any) -> Path:
-    with pytest.MonkeyPatch.context() as context:
-        context.setenv("FLYDSL_AUTOTUNE", "1")
-        tuned([], artifact_name="add.one", **options)(np.zeros(4), n=5)
-    (path,) = folder.glob("*.json")
-    return path
-
-
-def use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **kwargs: Any) -> tuple[Any, list[str], Calls]:
-    """Result, warnings and calls of a process that has the artifact and no winners."""
-    monkeypatch.setenv("FLYDSL_AUTOTUNE_CACHE_DIR", str(tmp_path / f"fresh{len(list(tmp_path.iterdir()))}"))
-    calls: Calls = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        result = tuned(calls, artifact_name="add.one")(np.zeros(4), **{"n": 5, **kwargs})
-    return result, [str(w.message) for w in caught], calls
-
-
-def test_artifact_is_written_and_used(monkeypatch: pytest.MonkeyPatch, artifacts: Path, tmp_path: Path) -> None:
-    path = make_artifact(monkeypatch, artifacts)
-    data = json.loads(path.read_text())
-    assert path.name.startswith("add.one-") and path.read_text().endswith("}\n")
-    assert data["version"] == 1 and data["identity"]["name"] == "add.one" and data["identity"]["key"] == {"n": 5}
-    assert set(data["identity"]["device"]) == {"name", "arch", "compute_units"}
-    assert data["config"]["kwargs"] == {"tile": 2}
-    result, messages, calls = use(monkeypatch, tmp_path)
-    assert result == "tile 2" and messages == [] and len(calls) == 1
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        (lambda d: d.update(version=2), "version 2"),
-        (lambda d: d["identity"].update(name="other"), "another identity"),
-        (lambda d: d.update(config=[1]), "no object"),
-        (lambda d: d["config"]["kwargs"].update(banana=1), "unknown parameter 'banana'"),
-        (lambda d: d["config"]["kwargs"].update(x=1), "override the argument 'x'"),
-        (lambda d: d["config"]["kwargs"].update(n=1), "override the argument 'n'"),
-        (lambda d: d["config"]["kwargs"].update(tile="big"), "'tile' is int"),
-        (lambda d: d["config"].update(waves_per_eu="2"), "waves_per_eu is no int"),
-        (lambda d: d["config"].update(turbo=2), "unknown compiler option"),
-    ],
-)
-def test_unfit_artifacts_are_ignored_with_a_warning(
-    monkeypatch: pytest.MonkeyPatch, artifacts: Path, tmp_path: Path, change: Any, why: str
-) -> None:
-    path = make_artifact(monkeypatch, artifacts)
-    data = json.loads(path.read_text())
-    change(data)
-    path.write_text(json.dumps(data))
-    result, messages, calls = use(monkeypatch, tmp_path)
-    assert result == "tile 2" and len(calls) == 5
-    assert any(why in m and "ignored" in m for m in messages), messages
-
-
-def test_corrupt_and_missing_artifacts(monkeypatch: pytest.MonkeyPatch, artifacts: Path, tmp_path: Path) -> None:
-    make_artifact(monkeypatch, artifacts).write_text("{")
-    assert any("cannot be read" in m for m in use(monkeypatch, tmp_path)[1])
-    assert any("does not exist" in m for m in use(monkeypatch, tmp_path, n=6)[1])
-
-
-def test_artifact_names_and_what_cannot_be_shipped(monkeypatch: pytest.MonkeyPatch, artifacts: Path) -> None:
-    for name in ("", "a/b", "ü", "x" * 65):
-        with pytest.raises(ValueError, match="artifact_name"):
-            tuned([], artifact_name=name)
-    with pytest.raises(TypeError, match="artifact_name"):
-        tuned([], artifact_name=3)
-    for keys in (["n", "n"], ["nothing"]):
-        with pytest.raises(ValueError, match="artifact keys"):
-            tuned([], artifact_name="a", key=keys)
-    monkeypatch.setenv("FLYDSL_AUTOTUNE", "1")
-    hook = Config(tile=1, pre_hook=lambda kwargs: None)
-    for config, why in ((hook, "pre_hook"), (Config(tile=(1, 2)), "preserve their types")):
-        function = tuned([], artifact_name="a", configs=[config], do_bench=lambda call, warmup, rep: call() and 1 or 1)
-        with pytest.raises(ValueError, match=why):
-            function(np.zeros(1), n=5)
-        assert not function.cache.path.exists() and not list(artifacts.glob("*"))
-
-
 # ---- on the device
 
 
@@ -512,94 +418,3 @@ def test_names_and_configurations_at_the_decorator() -> None:
     assert (tuned([], reset_to_zero="x").reset_to_zero, tuned([], key="n").keys) == (["x"], ["n"])
     with pytest.raises(TypeError, match="configs are a list of Config, or a function that gives one, got 5"):
         tuned([], configs=5)
-
-
-def _with_a_wrong_one(**options: Any) -> Autotuner:
-    """Configurations that add one; tile 2 is the fastest and adds two."""
-
-    def bench(call: Callable[[], Any], warmup: int, rep: int) -> float:
-        call()
-        return times[-1]
-
-    times: list[float] = []
-
-    def add_one(x: Any, out: Any, scratch: Any, tile: int = 0) -> None:
-        times.append(float(tile))
-        np.add(x, 2 if tile == 2 else 1, out=out)
-        scratch[:] = tile  # differs from one configuration to the next, as a workspace may
-
-    add_one.__name__ = f"add_one_{options.get('check', True)}".replace("'", "").strip("[]")  # a cache file each
-    return autotune([Config(tile=t) for t in (8, 2, 4)], do_bench=bench, **options)(add_one)
-
-
-def test_results_are_compared_with_those_of_the_first_configuration(capsys: pytest.CaptureFixture[str]) -> None:
-    x, out = np.arange(4.0), np.zeros(4)
-    _with_a_wrong_one()(x, out, np.zeros(2))
-    text = capsys.readouterr().out
-    warning = next(line for line in text.splitlines() if "WARNING" in line)
-    assert "Config(tile=2) are not those of Config(tile=8): out: 4 of 4 elements differ, by up to 1; " in warning
-    assert "the winner is kept in" in text and "FLYDSL_AUTOTUNE_CONFIG_DIR" in text
-
-    assert _with_a_wrong_one(check=["out"]).resolve_config(x, out, np.zeros(2)) == Config(tile=4)
-    assert "Config(tile=2): failed: ValueError: its results are not those of" in capsys.readouterr().out
-
-    assert _with_a_wrong_one(check=False).resolve_config(x, out, np.zeros(2)) == Config(tile=2)
-    assert "WARNING" not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("first", "now", "told"),
-    [
-        ([1.0, 2.0, 1000.0], [1.0, 2.0 + 1e-11, 1000.0 + 1e-11], ""),
-        ([1.0, 2.0, 1000.0], [1.0, 2.0 + 1e-11, 1000.5], "x: 1 of 3 elements differ, by up to 0.5"),
-        ([1.0, float("nan"), float("inf")], [1.0, float("nan"), float("inf")], ""),
-        ([1.0, 2.0], [1.0, float("nan")], "x: 1 of 2 elements differ"),
-        ([1.0, float("inf")], [1.0, 2.0], "x: 1 of 2 elements differ"),
-        ([1.0, 2.0], [1.0, float("-inf")], "x: 1 of 2 elements differ"),
-        ([1, 2], [1, 3], "x: 1 of 2 elements differ"),
-        ([1 + 1j], [1 + 2j], "x: 1 of 2 elements differ"),
-        ([], [], ""),
-    ],
-)
-def test_what_counts_as_a_difference(first: list[Any], now: list[Any], told: str) -> None:
-    from flydsl.autotune.results import difference, results_of
-
-    text = difference(results_of({"x": np.array(first)}), results_of({"x": np.array(now)}))
-    assert text.startswith(told) and bool(text) == bool(told)
-
-
-@pytest.mark.parametrize("element", ["float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
-def test_the_tolerance_is_that_of_the_element_type(element: str) -> None:
-    """Sums in two orders are the same result, an error of a few units in the last place is none."""
-    from flydsl.autotune.results import difference, results_of
-
-    torch = pytest.importorskip("torch")
-    rng = np.random.default_rng(0)
-    a, b = rng.standard_normal((32, 2048)).astype(np.float32), rng.standard_normal((2048, 32)).astype(np.float32)
-    order = rng.permutation(2048)
-    in_order = np.cumsum(a[:, :, None] * b, axis=1, dtype=np.float32)[:, -1]
-    other = np.cumsum(a[:, order, None] * b[order], axis=1, dtype=np.float32)[:, -1]
-    step = 2.0 ** -{"float32": 23, "float16": 10, "bfloat16": 7, "float8_e4m3fn": 3, "float8_e5m2": 2}[element]
-    assert np.abs(in_order - other).max() > 0
-
-    def results(values: Any) -> Any:
-        tensor = torch.tensor(values / 8).to(getattr(torch, element))
-        return results_of({"x": tensor if element.startswith(("float8", "b")) else tensor.numpy()})
-
-    assert difference(results(in_order), results(other)) == ""
-    wrong = in_order.copy()
-    wrong[3, 5] = 64.0 * (1 + 3 * step) if element.startswith("float8") else wrong[3, 5] + np.std(in_order) * (
-        0.001 if element == "float32" else 8 * step)
-    in_order[3, 5] = 64.0 if element.startswith("float8") else in_order[3, 5]
-    assert difference(results(in_order), results(wrong)).startswith("x: 1 of 1024 elements differ")
-
-
-def test_results_are_as_precise_as_what_they_are_made_of() -> None:
-    """A sum in 32 bits of what was rounded to 16 bits in between."""
-    from flydsl.autotune.results import difference, results_of
-
-    x = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
-    rounded = x + np.float32(2.0**-10)
-    assert difference(results_of({"x": x}), results_of({"x": rounded}))
-    half = np.zeros(4, np.float16)
-    assert difference(results_of({"x": x}, [half]), results_of({"x": rounded}, [half])) == ""

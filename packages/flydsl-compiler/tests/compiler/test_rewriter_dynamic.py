@@ -126,6 +126,35 @@ def test_containers_are_carried(mlir: Any) -> None:
     assert "scf.for" in mlir.text()
 
 
+def test_classes_of_one_ir_type_are_not_mixed(mlir: Any) -> None:
+    """A carried variable keeps its class: what would come back as another one is an error, not its bits."""
+    Tile = fx.Struct["at": fx.Int32, "size": fx.Constexpr[int]]
+
+    def wrap(a: Any) -> None:
+        n = a
+        if a > 3:
+            n = [n]
+
+    def specialise(a: Any) -> Any:
+        tile = Tile(a, size=4)
+        if a > 3:
+            tile = Tile(a, size=8)
+        return tile
+
+    def unwrap(a: Any) -> None:
+        tile = Tile(a, size=4)
+        for _ in range(a):
+            tile = tile.at
+
+    for function, text in (
+        (wrap, r"n does not match .* expected Int32 \(i32\), produced list of 1"),
+        (specialise, r"tile does not match .* expected .*size=4\] \(i32\), produced .*size=8\] \(i32\)"),
+        (unwrap, r"tile does not match .* expected .*size=4\] \(i32\), produced Int32"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            run(function, mlir.a)
+
+
 def test_list_length_change(mlir: Any) -> None:
     def f(a: Any) -> Any:
         acc = [a]

@@ -116,6 +116,10 @@ def test_gather_scatter(trace: Any) -> None:
     fx.gather(atom, base, offsets, data)
     fx.scatter(atom, data, base, offsets)
     assert trace.ops().count("fly.copy") == 12
+    tiled = fx.make_tiled_copy_tv(atom, fx.make_layout(8, 1), fx.make_layout(1, 1))
+    fx.gather(tiled, base, offsets, data)
+    fx.scatter(tiled.get_slice(0), data, base, offsets)
+    assert trace.ops().count("fly.copy") == 24
     with pytest.raises(ValueError):
         fx.gather(atom, base, 3, data)
 

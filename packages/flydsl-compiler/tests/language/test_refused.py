@@ -163,6 +163,17 @@ def test_a_carried_number_stays_signed_or_unsigned(run: Run) -> None:
     assert caught[0].filename.endswith("sample_1.py")
 
 
+def test_a_carried_vector_keeps_its_class_and_shape(run: Run) -> None:
+    body = "v = fx.Int32x4(-8)\nif n > 0:\n    v = v.bitcast(fx.Uint32)\nY[t] = (v >> 1)[0].to(fx.Float32)"
+    with pytest.warns(UserWarning, match="variable v is Int32 before and Uint32 here"):
+        np.testing.assert_array_equal(run(body), np.full(64, -4))
+    body = ("v = fx.Vector.from_elements(list(range(8)), fx.Float32).reshape((2, 4))\n"
+            "for i in range(n):\n    v = v.reshape({})\nY[t] = v[(1, 2)]")
+    np.testing.assert_array_equal(run(body.format("8")), np.full(64, 6))  # as raw builders give it
+    with pytest.raises(TypeError, match=r"expected a vector of shape \(2, 4\), produced one of shape \(4, 2\)"):
+        run(body.format("(4, 2)"))
+
+
 SOURCE = """
 @flyc.kernel
 def k(X: fx.Tensor, Y: fx.Tensor):

@@ -12,6 +12,7 @@ import pytest
 
 from flydsl.compiler.passes import schedule_check
 from flydsl.compiler.passes.schedule_check import ScheduleWarning
+from flydsl.runtime import schedules
 
 # One iteration: READS values from LDS, one global load, MATRIX chains of matrix instructions, one LDS write.
 KERNEL = """
@@ -80,6 +81,9 @@ def test_hints_that_fit_are_silent_and_described(load: Any, monkeypatch: pytest.
         totals[kind] += n
     assert totals == found["found"]
     assert 0.5 < found["kept"] <= 1.0
+    # Profiles find them by the code object: another one may have a kernel of this name, too.
+    artifact = compiled.artifact
+    assert schedules.of_kernel(artifact.arch, "k_0", schedules.code_digest(artifact.hsaco)) == [found]
 
 
 def test_a_schedule_for_another_tile_is_told_at_its_line(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,12 @@ KERNEL void keys(const volatile GLOBAL v4 *in, GLOBAL v4 *out, u32 heads, u32 bl
     for (u32 k = TID(); k < cols; k += 256) s ^= row[k] * s + pass;
   out[WG() * 256 + TID()] = s;
 }
+/* Each lane reads lines of its own, 32 words apart and out of order; of two work-groups one reads `turns` times, one once. */
+KERNEL void apart(const volatile GLOBAL u32 *in, GLOBAL u32 *out, u32 turns) {
+  u32 lane = (TID() & ~63u) | (TID() * 5 & 63), s = 0, first = WG() / 2 * (turns + 1) + (WG() & 1) * turns;
+  for (u32 k = 0; k < (WG() & 1 ? 1 : turns); ++k) s += in[((first + k) * 256 + lane) * 32];
+  out[WG() * 256 + TID()] = s;
+}
 /* One work-group in `every` has ten times as much to do. */
 KERNEL void uneven(GLOBAL u32 *out, u32 every, u32 turns) {
   u32 s = TID();
@@ -112,6 +118,19 @@ def test_rereads_of_what_all_share_hit(launch):
     p = launch("gfx950", "common", 2048, np.ones(4096 * 4, np.uint32), np.zeros(2048 * 1024, np.uint32),
                ctypes.c_uint32(4096))
     assert p["sustained"]["reread_bytes"] == 0
+
+
+@needs_clang
+def test_long_and_short_work_groups_move_each_line_once(launch):
+    """Short ones wait for their neighbours to be counted, long ones are counted while they go on: 20480 moves each."""
+    groups, turns = 12, 80
+    lines = groups // 2 * (turns + 1) * 256
+    data, out = np.zeros(lines * 32, np.uint32), np.zeros(groups * 256, np.uint32)
+    p = launch("gfx942", "apart", groups, data, out, ctypes.c_uint32(turns))
+    loads = [i for i in p["instructions"] if i.get("kind") == "load" and i["space"] != "scalar"]
+    assert sum(i["l2_bytes"] for i in loads) == sum(i["read_bytes"] for i in loads) == data.nbytes
+    s, once = p["sustained"], pytest.approx(data.nbytes + out.nbytes, rel=1e-5)  # six digits
+    assert s["behind_l2_bytes"] == once and s["memory_bytes"] == once and s["reread_bytes"] == 0
 
 
 DIES = {"gfx942": 8, "gfx950": 8, "gfx1201": 1}

@@ -7,8 +7,22 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+from typing import Any
+
 from .bench import do_bench
 from .config import Config
 from .tuner import Autotuner, autotune
 
 __all__ = ["Autotuner", "Config", "autotune", "do_bench"]
+
+
+class _Decorator(ModuleType):
+    """`from flydsl import autotune` gives this module, and programs decorate with it."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return autotune(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _Decorator

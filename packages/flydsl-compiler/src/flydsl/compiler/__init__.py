@@ -4,6 +4,8 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
+from flydsl.utils import namespace
+
 from .backends import BaseBackend, GPUTarget, compile_backend_name, get_backend, register_backend
 from .jit_function import CompiledFunction, compile, jit
 from .kernel_function import kernel
@@ -14,3 +16,5 @@ __all__ = [
     "JitArgumentRegistry", "from_dlpack", "from_torch_tensor", "from_c_void_p",
     "jit", "kernel", "compile",
 ]
+
+namespace.install()

@@ -174,7 +174,7 @@ def _describe(value: Any) -> str:
 def spelling(value: Any) -> str:
     """A value's type as the user writes it, with the IR types."""
     types = ", ".join(str(v.type) for v in flatten(value))
-    name = type(value).__name__
+    name = _describe(value)
     return types if isinstance(value, value_class()) and name in ("Value", "ArithValue") else f"{name} ({types})"
 
 
@@ -207,25 +207,45 @@ def flatten_like(exemplar: Any, produced: Any, place: str, path: str) -> list[An
         _mismatch(place, path, type(exemplar).__name__, "None" if produced is None else type(produced).__name__)
     promoted = promote(produced)
     values = flatten(promoted)
-    if [v.type for v in values] != [v.type for v in flatten(exemplar)]:
+    if [v.type for v in values] != [v.type for v in flatten(exemplar)] or not _same_kind(exemplar, promoted):
         _mismatch(place, path, spelling(exemplar), spelling(promoted))
-    _compare_signs(exemplar, promoted, place, path)
+    _compare_meaning(exemplar, promoted, place, path)
     return values
 
 
-def _compare_signs(exemplar: Any, produced: Any, place: str, path: str) -> None:
-    """Integers of one width have one IR type, whether they are signed or not.
+def _same_kind(exemplar: Any, produced: Any) -> bool:
+    """Whether the variable, which stays of the exemplar's class, may hold ``produced``, whose IR types are the same.
+
+    Numbers and raw values may stand for each other; a container, a struct or a class of the user is what it is.
+    """
+    from flydsl.expr import numeric
+
+    plain = (numeric.Numeric, value_class())
+    if isinstance(exemplar, plain) and isinstance(produced, plain):
+        return True
+    return isinstance(exemplar, type(produced)) or isinstance(produced, type(exemplar))
+
+
+def _compare_meaning(exemplar: Any, produced: Any, place: str, path: str) -> None:
+    """What an IR type does not say: whether integers are signed, and which coordinate a lane of a vector has.
 
     Memory cannot change what its elements are. A number stays of the class that it had before, with its bits.
     """
     memory: list[Any] = [getattr(v, "element_class", None) for v in (exemplar, produced)]
     if len({getattr(cls, "signed", None) for cls in memory}) > 1:
         _mismatch(place, path, f"elements of {memory[0].__name__}", f"elements of {memory[1].__name__}")
-    kinds = [type(v) for v in (exemplar, produced)]
+    from flydsl.expr._vector import Vector, flatten_shape
+
+    kinds = [v.dtype if isinstance(v, Vector) else type(v) for v in (exemplar, produced)]
     if len({getattr(kind, "signed", None) for kind in kinds} - {None}) > 1:
         before, after = (kind.__name__ for kind in kinds)
         warn_here(f"{place}: variable {path} is {before} before and {after} here; it stays {before}, with the bits of "
                   f"the {after}: convert one side, e.g. fx.{before}(...)")
+    if isinstance(exemplar, Vector) and isinstance(produced, Vector):
+        # What raw builders give is flat: it has the lanes of any shape.
+        modes = [[n for n in flatten_shape(v.shape) if n != 1] for v in (exemplar, produced)]
+        if modes[0] != modes[1] and min(map(len, modes)) > 1:
+            _mismatch(place, path, f"a vector of shape {exemplar.shape}", f"one of shape {produced.shape}")
 
 
 def _flatten_mapping(exemplar: Any, produced: Any, place: str, path: str) -> list[Any]:

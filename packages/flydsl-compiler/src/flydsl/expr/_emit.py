@@ -31,6 +31,16 @@ def create(name: str, operands: Iterable[ir.Value] = (), attributes: Mapping[str
 # --------------------------------------------------------------------------- types
 
 
+def mlir_type(dtype: Any) -> ir.Type:
+    """The MLIR type of a Numeric class or Vector alias; an MLIR type itself. TypeError otherwise."""
+    if isinstance(dtype, ir.Type):
+        return dtype
+    ty = getattr(dtype, "ir_type", None)
+    if isinstance(ty, ir.Type):
+        return ty
+    raise TypeError(f"a Numeric class or MLIR type expected, got {dtype!r}")
+
+
 def element_type(ty: ir.Type) -> ir.Type:
     """Element type of a vector type; any other type itself."""
     return ty.element_type if isinstance(ty, ir.VectorType) else ty

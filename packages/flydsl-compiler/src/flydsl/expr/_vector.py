@@ -97,6 +97,8 @@ class Vector(ArithValue):
             raise ValueError(f"Vector expects a vector value, got {getattr(raw, 'type', raw)}")
         if dtype is None:
             dtype = getattr(value, "dtype", None) or Numeric.from_ir_type(raw.type.element_type)
+        elif not isinstance(dtype, NumericMeta):
+            raise TypeError(f"a vector's element type is a Numeric class, got {dtype!r}")
         if dtype.ir_type != raw.type.element_type:
             raise ValueError(f"Vector: dtype {dtype} does not match the element type {raw.type.element_type}")
         super().__init__(raw, bool(dtype.signed))
@@ -141,6 +143,8 @@ class Vector(ArithValue):
     @classmethod
     def filled_like(cls, template: Any, value: Any, dtype: Any = None) -> Vector:
         """Like `filled`, with the shape and (by default) the dtype of `template`."""
+        if not hasattr(template, "shape") or not hasattr(template, "dtype"):
+            raise TypeError(f"expected a Vector or a Tensor to be like, got {template!r}")
         return cls.filled(template.shape, value, dtype if dtype is not None else template.dtype)
 
     @classmethod
@@ -311,6 +315,8 @@ class Vector(ArithValue):
         """Reinterpret the bits; the result has shape ``(total_bits // dtype.width,)``."""
         if isinstance(dtype, ir.Type):
             return vector.bitcast(dtype, self)
+        if not isinstance(dtype, NumericMeta):
+            raise TypeError(f"bitcast expects a Numeric class, got {dtype!r}")
         bits = self.numel * self.dtype.width
         if bits % dtype.width:
             raise ValueError(f"cannot bitcast {bits} bits to lanes of {dtype.width} bits")

@@ -9,10 +9,10 @@ from flydsl.tracing.lazy import arith, fly, llvm, memref, rocdl, scf
 from flydsl.tracing.locations import dsl_loc_tracing, note_buffer_argument
 
 from . import _emit
+from ._emit import mlir_type
 from ._target import target_arch
 from .numeric import Numeric
 from .rocdl.utils import call_intrinsic, operand
-from .utils.convert import mlir_type
 from .values.tensor import Pointer, Tensor
 
 __all__ = [

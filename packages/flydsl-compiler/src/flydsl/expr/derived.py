@@ -14,7 +14,9 @@ from . import primitive as p
 from ._functions import functions
 from .numeric import NumericMeta
 from .primitive import make_tiled_copy
+from .primitive.atoms import copy_atom_of
 from .values.atoms import CopyAtom, TiledCopy, TiledMma
+from .values.base import require
 from .values.element import note_element_class
 from .values.layout import Layout, static_layout
 from .values.plain import plain
@@ -126,24 +128,25 @@ def make_tiled_copy_tv(copy_atom: CopyAtom, thr_layout: Any, val_layout: Any) ->
 
 
 @dsl_loc_tracing
-def _make_tiled_copy_for(copy_atom: CopyAtom, tiled_mma: TiledMma, layout_tv: Any, modes: tuple[int, int]) -> TiledCopy:
-    sizes = tiled_mma.tile_size_mnk.to_py_value()
+def _make_tiled_copy_for(copy_atom: CopyAtom, tiled_mma: TiledMma, operand: str, modes: tuple[int, int]) -> TiledCopy:
+    sizes = require(tiled_mma, TiledMma, "tiled_mma").tile_size_mnk.to_py_value()
+    layout_tv = getattr(tiled_mma, f"tv_layout_{operand}_tiled")
     return make_tiled_copy(copy_atom, layout_tv, p.make_tile(*(p.make_layout(sizes[m], 1) for m in modes)))
 
 
 def make_tiled_copy_A(copy_atom: CopyAtom, tiled_mma: TiledMma) -> TiledCopy:  # noqa: N802
     """Copy in the thread-value order of operand A; tile (M, K)."""
-    return _make_tiled_copy_for(copy_atom, tiled_mma, tiled_mma.tv_layout_A_tiled, (0, 2))
+    return _make_tiled_copy_for(copy_atom, tiled_mma, "A", (0, 2))
 
 
 def make_tiled_copy_B(copy_atom: CopyAtom, tiled_mma: TiledMma) -> TiledCopy:  # noqa: N802
     """Copy in the thread-value order of operand B; tile (N, K)."""
-    return _make_tiled_copy_for(copy_atom, tiled_mma, tiled_mma.tv_layout_B_tiled, (1, 2))
+    return _make_tiled_copy_for(copy_atom, tiled_mma, "B", (1, 2))
 
 
 def make_tiled_copy_C(copy_atom: CopyAtom, tiled_mma: TiledMma) -> TiledCopy:  # noqa: N802
     """Copy in the thread-value order of operand C; tile (M, N)."""
-    return _make_tiled_copy_for(copy_atom, tiled_mma, tiled_mma.tv_layout_C_tiled, (0, 1))
+    return _make_tiled_copy_for(copy_atom, tiled_mma, "C", (0, 1))
 
 
 # --------------------------------------------------------------------------- registers
@@ -189,6 +192,7 @@ def _memory_view(base: Any, offset: Any, tv_layout: Any) -> Any:
 @dsl_loc_tracing
 def gather(copy_atom: CopyAtom, base_iter: Any, offset_tensor: Any, dst: Any, *, pred: Any = None) -> None:
     """One copy per offset from ``base_iter + offset[v, rest]`` into ``((AtomV, TV), Rest...)``."""
+    copy_atom = copy_atom_of(copy_atom)
     for reverse in _pieces(offset_tensor):
         index = tuple(reversed(reverse))
         view = _memory_view(base_iter, offset_tensor[_coordinate(index)], copy_atom.layout_src_tv)
@@ -198,6 +202,7 @@ def gather(copy_atom: CopyAtom, base_iter: Any, offset_tensor: Any, dst: Any, *,
 @dsl_loc_tracing
 def scatter(copy_atom: CopyAtom, src: Any, base_iter: Any, offset_tensor: Any, *, pred: Any = None) -> None:
     """One copy per offset from ``((AtomV, TV), Rest...)`` to ``base_iter + offset[v, rest]``."""
+    copy_atom = copy_atom_of(copy_atom)
     for reverse in _pieces(offset_tensor):
         index = tuple(reversed(reverse))
         view = _memory_view(base_iter, offset_tensor[_coordinate(index)], copy_atom.layout_dst_tv)

@@ -341,6 +341,8 @@ class _Declarator:
     def __call__(self, cls: type | None = None) -> Any:
         if cls is None:
             return self
+        if not isinstance(cls, type):
+            raise TypeError(f"expected a class whose annotations are the fields, got {cls!r}")
         fields = _resolve_annotations(cls, 2)
         _check_fields(fields, generated=False)
         # Methods and properties of the decorated class are kept.

@@ -1,7 +1,7 @@
 """IR that outlives its trace: the user's code, or an error with its frames, may still hold values of it.
 
-A value in Python keeps its context alive, but not the operation that it belongs to, and to print it reads that. So what
-a trace leaves or gives up is kept as long as its context.
+A value in Python keeps the module that it is in, but not what is taken out of it, nor the values of another trace that
+a wrong program used there. So what a trace leaves or gives up is kept as long as its context.
 """
 
 from __future__ import annotations

@@ -91,6 +91,18 @@ bool masksNothing(const std::vector<Inst> &insts, size_t n) {
   return false;
 }
 
+/// How `insts[n]` runs, which is plain and has a loop over lanes.
+ExecFn plainLoop(const std::vector<Inst> &insts, size_t n) {
+  const Inst &i = insts[n];
+  const OpTable &table = OpTable::instance();
+  if (i.def->flags & kCompare)
+    return i.def->flags & kCompareX ? i.exec : table.plainCompare;
+  if (!(i.def->flags & kCarryOut))
+    return table.plain[i.def->nsrc - 1u];
+  return i.def->laneResult && i.lane == i.def->lane && masksNothing(insts, n) ? table.plainResult[i.def->nsrc - 1u]
+                                                                             : i.exec;
+}
+
 } // namespace
 
 bool writesExec(const Inst &i) {
@@ -107,8 +119,8 @@ void joinRuns(Program &p) {
     Inst &i = insts[n];
     i.run = i.exec;
     i.steers = maySteer(i);
-    if (i.def && i.def->laneResult && i.lane == i.def->lane && i.exec == i.def->exec && masksNothing(insts, n))
-      i.run = OpTable::instance().resultLoop;
+    if (i.lane && i.exec == i.def->exec && i.plain && i.rawSources)
+      i.run = plainLoop(insts, n);
     if (passesTime(i))
       continue;
     if (next && next->def == i.def && isPlainProduct(i) && isPlainProduct(*next)) {

@@ -22,9 +22,9 @@ inline bool denseBlocks(Wave &w, const Inst &i, unsigned bytes, uint64_t first[k
   const uint32_t step = scaled ? 1 : bytes, *lo = row(w, i.src[0]), *hi = lo + kRow;
   for (unsigned b = 0; b < w.blocks; ++b, lo += kBlock, hi += kBlock) {
     const uint32_t start = lo[0], last = start + (kBlock - 1) * step;
-    uint32_t next = start, diff = 0;
-    for (unsigned l = 0; l < kBlock; ++l, next += step)
-      diff |= lo[l] ^ next;
+    uint32_t diff = 0;
+    for (unsigned l = 0; l < kBlock; ++l)
+      diff |= (lo[l] - start) ^ l * step;
     if (!offsets)
       for (unsigned l = 0; l < kBlock; ++l)
         diff |= hi[l] ^ hi[0];

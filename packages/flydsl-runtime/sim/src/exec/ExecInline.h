@@ -105,7 +105,10 @@ inline void expandMask(uint32_t *d, uint64_t mask) {
 /// A lane mask from 0/1 per lane.
 inline uint64_t packMask(const uint32_t *s, unsigned lanes) {
   uint64_t mask = 0;
-#if defined(__AVX2__)
+#if defined(__AVX512F__)
+  for (unsigned i = 0; i < lanes; i += 16)
+    mask |= uint64_t(_mm512_test_epi32_mask(_mm512_loadu_si512(s + i), _mm512_set1_epi32(1))) << i;
+#elif defined(__AVX2__)
   for (unsigned i = 0; i < lanes; i += 8) {
     __m256i r = _mm256_slli_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(s + i)), 31);
     mask |= uint64_t(static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(r)))) << i;

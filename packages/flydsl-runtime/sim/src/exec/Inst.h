@@ -67,8 +67,8 @@ struct LaneArgs {
   uint32_t *carry;   ///< 0/1 per lane for results in a lane mask
   const uint32_t *s[3];
   const uint32_t *cin; ///< 0/1 per lane, carry-in or select condition
-  unsigned blocks;   ///< lanes / 32
   uint32_t imm;      ///< instruction-specific immediate
+  unsigned blocks;   ///< lanes / 32
   uint32_t mode;     ///< MODE register
 };
 

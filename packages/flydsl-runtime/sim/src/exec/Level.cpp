@@ -12,10 +12,8 @@ void buildTable(OpTable &table, void (*registerWideParts)(OpTable &)) {
   scalar::registerSaluHalf(table);
   scalar::registerFlow(table);
   scalar::registerSmem(table);
-  registerValuFloat(table);
-  registerValuHalf(table);
   registerWideParts(table);
-  registerValuCompare(table);
+  registerValuHalf(table);
   registerValuConvert(table);
   registerConvertSmall(table);
   registerConvertScaled(table);

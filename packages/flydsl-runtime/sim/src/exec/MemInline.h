@@ -30,9 +30,10 @@ inline uint32_t ldsBase(const Wave &w) { return w.s[w.m0Index] & 0x3ffff; }
 /// True if lane i of `kLanes` is at the first address + i*bytes. Lanes that wrap around the end of the
 /// address space are not dense: their bounds lie inside.
 template <unsigned kLanes> inline bool isDense(const uint64_t *addr, unsigned bytes) {
-  uint64_t base = addr[0], next = base, diff = 0;
-  for (unsigned i = 0; i < kLanes; ++i, next += bytes)
-    diff |= addr[i] ^ next;
+  const uint64_t base = addr[0];
+  uint64_t diff = 0;
+  for (unsigned i = 0; i < kLanes; ++i)
+    diff |= (addr[i] - base) ^ i * bytes;
   return diff == 0 && base + uint64_t(kLanes - 1) * bytes >= base;
 }
 

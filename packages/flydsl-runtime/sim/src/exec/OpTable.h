@@ -4,6 +4,7 @@
 
 #include "exec/Inst.h"
 
+#include <array>
 #include <string>
 #include <unordered_map>
 
@@ -31,8 +32,10 @@ public:
   const char *level = "";
   /// How instructions with a lane loop run that have scalar operands (v_s_*); VOPD pairs.
   ExecFn scalarLoop = nullptr, dual = nullptr;
-  /// The vector loop of an instruction whose lane mask nothing reads (OpDef::laneResult).
-  ExecFn resultLoop = nullptr;
+  /// How plain instructions with a lane loop run, by the number of their sources less one: those that write no lane
+  /// mask, those of which nothing reads it (OpDef::laneResult), and comparisons.
+  std::array<ExecFn, 3> plain{}, plainResult{};
+  ExecFn plainCompare = nullptr;
   LaneTests lanes;
 
 private:

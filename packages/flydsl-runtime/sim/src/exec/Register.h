@@ -29,7 +29,7 @@ void registerMoveRel(OpTable &);
 void registerBufferFormat(OpTable &);
 void registerLdsExtra(OpTable &);
 void registerAsync(OpTable &);
-void registerDual(OpTable &);
+void registerLoops(OpTable &);
 void registerGlobal(OpTable &);
 void registerBuffer(OpTable &);
 void registerLds(OpTable &);

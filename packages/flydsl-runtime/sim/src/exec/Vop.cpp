@@ -279,6 +279,17 @@ __attribute__((noinline)) void runInFpMode(Wave &w, const Inst &in, LaneFn lane,
   lane(a);
 }
 
+/// Scalars, once for each lane.
+__attribute__((noinline)) const uint32_t *spread(Wave &w, const Inst &in, unsigned n) {
+  return fetchRaw(w, in.src[n], dwords(in.def->src[n]), w.tmp->src[n]);
+}
+
+/// The rows of a source as they are.
+inline const uint32_t *rawSource(Wave &w, const Inst &in, unsigned n) {
+  const Operand &o = in.src[n];
+  return o.kind == OperandKind::Vgpr ? row(w, o) : o.kind == OperandKind::Const ? o.row : spread(w, in, n);
+}
+
 inline Computed compute(Wave &w, const Inst &in, LaneFn lane, uint32_t *d) {
   const OpDef &def = *in.def;
   uint64_t writable = w.exec();
@@ -290,9 +301,7 @@ inline Computed compute(Wave &w, const Inst &in, LaneFn lane, uint32_t *d) {
 #pragma GCC unroll 3
     for (unsigned n = 0; n < 3; ++n)
       if (n < def.nsrc)
-        a.s[n] = in.src[n].kind == OperandKind::Vgpr
-                     ? row(w, in.src[n])
-                     : fetchRaw(w, in.src[n], dwords(def.src[n]), w.tmp->src[n]);
+        a.s[n] = rawSource(w, in, n);
   } else {
     writable = fetchTreated(w, in, a);
   }
@@ -319,31 +328,41 @@ void commit(Wave &w, const Inst &in, uint32_t *d, uint64_t writable) {
     blend(old + k * kRow, d + k * kRow, writable, w.lanes);
 }
 
+/// Runs the loop apart from the registers, and writes the lanes that are active; which they are.
+__attribute__((noinline)) uint64_t execMasked(Wave &w, const Inst &in, LaneFn lane) {
+  Computed c = compute(w, in, lane, w.tmp->dst);
+  commit(w, in, w.tmp->dst, c.writable);
+  return c.writable;
+}
+
 } // namespace
 
 namespace FLYSIM_LEVEL {
 
 void execVop(Wave &w, const Inst &in) {
-  if (in.plain && w.exec() == w.fullMask) {
-    Computed c = compute(w, in, in.lane, row(w, in.dst));
-    if (in.def->flags & kCarryOut)
-      writeCarry(w, in, c.writable);
-    return;
-  }
-  Computed c = compute(w, in, in.lane, w.tmp->dst);
-  commit(w, in, w.tmp->dst, c.writable);
+  const bool whole = in.plain && w.exec() == w.fullMask;
+  const uint64_t writable = whole ? compute(w, in, in.lane, row(w, in.dst)).writable : execMasked(w, in, in.lane);
   if (in.def->flags & kCarryOut)
-    writeCarry(w, in, c.writable);
+    writeCarry(w, in, writable);
 }
 
-/// The result alone of an instruction with a lane mask besides, which nothing reads.
-static void execResult(Wave &w, const Inst &in) {
-  if (in.plain && w.exec() == w.fullMask) {
-    compute(w, in, in.def->laneResult, row(w, in.dst));
+/// An instruction of `kSources` sources that is plain and takes them raw, as most are, without the lane mask that it
+/// might write besides: by the loop that leaves it out (OpDef::laneResult) if `kResult`. Short, and the loop's call is
+/// its last: what an instruction costs apart from its lanes is here.
+template <unsigned kSources, bool kResult> static void execPlain(Wave &w, const Inst &in) {
+  const LaneFn lane = kResult ? in.def->laneResult : in.lane;
+  if (__builtin_expect(w.exec() != w.fullMask || w.fpSpecial, 0)) {
+    execMasked(w, in, lane);
     return;
   }
-  Computed c = compute(w, in, in.def->laneResult, w.tmp->dst);
-  commit(w, in, w.tmp->dst, c.writable);
+  LaneArgs &a = w.tmp->args;
+  a.d = row(w, in.dst);
+  a.imm = static_cast<uint32_t>(in.imm);
+  a.mode = w.mode;
+#pragma GCC unroll 3
+  for (unsigned n = 0; n < kSources; ++n)
+    a.s[n] = rawSource(w, in, n);
+  lane(a);
 }
 
 void execCmp(Wave &w, const Inst &in) {
@@ -373,10 +392,12 @@ static void execScalarResult(Wave &w, const Inst &in) {
   write32(w, in.dst, half ? w.tmp->dst[0] & 0xffff : w.tmp->dst[0]);
 }
 
-void registerDual(OpTable &table) {
+void registerLoops(OpTable &table) {
   table.scalarLoop = execScalarResult;
-  table.resultLoop = execResult;
   table.dual = execDual;
+  table.plain = {execPlain<1, false>, execPlain<2, false>, execPlain<3, false>};
+  table.plainResult = {execPlain<1, true>, execPlain<2, true>, execPlain<3, true>};
+  table.plainCompare = execCmp;
 }
 
 } // namespace FLYSIM_LEVEL

@@ -9,8 +9,10 @@
 namespace flysim {
 
 void FLYSIM_LEVEL::registerWide(OpTable &table) {
+  registerValuFloat(table);
   registerValuInt(table);
-  registerDual(table);
+  registerValuCompare(table);
+  registerLoops(table);
   registerGlobal(table);
   registerMatrix(table);
 }

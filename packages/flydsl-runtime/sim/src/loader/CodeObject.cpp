@@ -8,6 +8,8 @@
 #include "support/Arch.h"
 #include "support/Error.h"
 
+#include "llvm/Support/SHA256.h"
+
 #include <algorithm>
 #include <cstring>
 #include <elf.h>
@@ -350,6 +352,15 @@ std::unique_ptr<CodeObject> CodeObject::load(const void *data, size_t size) {
   object->elf.assign(bytes, bytes + size);
   Loader(Image(object->elf.data(), size), *object).run();
   return object;
+}
+
+const std::string &CodeObject::digest() const {
+  std::call_once(digestOnce, [this] {
+    const auto hash = llvm::SHA256::hash(elf);
+    for (unsigned k = 0; k < 8; ++k)
+      digestText += format("%02x", hash[k]);
+  });
+  return digestText;
 }
 
 CodeObject::~CodeObject() {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -79,8 +80,14 @@ public:
   /// image address = ELF virtual address + bias
   uint64_t bias = 0;
 
+  /// What tells the file from others: the first 16 hexadecimal digits of its SHA-256. Computed when it is first asked
+  /// for. Thread safe.
+  const std::string &digest() const;
+
 private:
   CodeObject() = default;
+  mutable std::once_flag digestOnce;
+  mutable std::string digestText;
 };
 
 /// The first simulated architecture that an image has code for, as selectImage takes it; "" if

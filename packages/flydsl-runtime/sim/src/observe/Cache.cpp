@@ -53,30 +53,43 @@ SharedCache::SharedCache(uint64_t bytes)
       size(kWays * wayStride * sizeof(uint32_t) + (size_t(1) << setBits)), ways(zeros(size), Release{size}),
       next(reinterpret_cast<uint8_t *>(ways.get() + kWays * wayStride)) {}
 
+inline unsigned SharedCache::takeWay(size_t index) {
+  const unsigned way = next[index];
+  next[index] = static_cast<uint8_t>((way + 1) % kWays);
+  return way;
+}
+
+inline bool SharedCache::takeWayTogether(size_t index, unsigned &way) {
+  constexpr uint32_t kEach = 0x01010101;
+  static_assert(sizeof kEach == kTogether, "a byte for each");
+  uint32_t each;
+  memcpy(&each, next + index, sizeof each);
+  way = each & 0xff;
+  if (each != way * kEach)
+    return false;
+  memset(next + index, int((way + 1) % kWays), kTogether);
+  return true;
+}
+
 inline unsigned SharedCache::touchOne(const Request &r, size_t index) {
   uint32_t *set = ways.get() + index;
-  unsigned way = r.first ? kWays : 0;
+  unsigned way = 0;
   while (way < kWays && set[way * wayStride] >> 8 != r.tag)
     way = set[way * wayStride] ? way + 1 : kWays; // those behind an empty way are empty, too
   uint32_t before = 0;
-  if (way == kWays) {
-    way = next[index];
-    next[index] = static_cast<uint8_t>((way + 1) % kWays);
-  } else {
+  if (way == kWays)
+    way = takeWay(index);
+  else
     before = set[way * wayStride];
-  }
   set[way * wayStride] = r.tag << 8 | (before & 0xff) | r.bits;
   return static_cast<unsigned>(__builtin_popcount(r.sectors & ~(before >> r.marks)));
 }
 
 [[gnu::always_inline]] inline bool SharedCache::touchTogether(const Request &r, size_t index, Absent &absent) {
-  typedef uint32_t Entries __attribute__((vector_size(kTogether * sizeof(uint32_t))));
-  typedef uint64_t Halves __attribute__((vector_size(sizeof(Entries))));
-  auto at = [&](unsigned way) { return reinterpret_cast<Entries *>(ways.get() + index + way * wayStride); };
   Entries before = {};
-  unsigned way = r.first ? kWays : 0;
+  unsigned way = 0;
   while (way < kWays) {
-    before = *at(way);
+    before = *together(index, way);
     const auto same = Halves(before >> 8 == r.tag), used = Halves(before);
     if (~(same[0] & same[1]) == 0) // all of them
       break;
@@ -85,16 +98,11 @@ inline unsigned SharedCache::touchOne(const Request &r, size_t index) {
     way = used[0] | used[1] ? way + 1 : kWays;
   }
   if (way == kWays) {
-    constexpr uint32_t kEach = 0x01010101;
-    uint32_t each;
-    memcpy(&each, next + index, sizeof each);
-    way = each & 0xff;
-    if (each != way * kEach)
+    if (!takeWayTogether(index, way))
       return false;
-    memset(next + index, int((way + 1) % kWays), kTogether);
     before = Entries{};
   }
-  *at(way) = r.tag << 8 | (before & 0xff) | r.bits;
+  *together(index, way) = r.tag << 8 | (before & 0xff) | r.bits;
   // Their bits, added by pairs and then over all lines.
   Entries missing = r.sectors & ~(before >> r.marks);
   const auto bits = Halves(Entries(missing != 0) & Entries{1, 2, 4, 8});
@@ -108,10 +116,26 @@ inline unsigned SharedCache::touchOne(const Request &r, size_t index) {
   return true;
 }
 
-bool SharedCache::comesFirst(uint64_t line, unsigned count) {
+inline void SharedCache::bring(const Request &r, uint64_t line, unsigned count, uint64_t turned) {
+  const uint64_t setMask = (uint64_t(1) << setBits) - 1;
+  const uint32_t entry = r.tag << 8 | r.bits;
+  for (const uint64_t end = line + count; line < end;) {
+    const size_t index = (line ^ turned) & setMask, first = index / kTogether * kTogether;
+    unsigned way;
+    if (line % kTogether == 0 && end - line >= kTogether && takeWayTogether(first, way)) {
+      *together(first, way) = Entries{} + entry;
+      line += kTogether;
+    } else {
+      ways.get()[index + takeWay(index) * wayStride] = entry;
+      ++line;
+    }
+  }
+}
+
+inline bool SharedCache::comesFirst(uint64_t line, unsigned count) {
   static_assert(kPageLines == 32, "a bit for each line of a page");
   const uint64_t page = line / kPageLines;
-  if (page >= met.size())
+  if (__builtin_expect(page >= met.size(), 0))
     met.resize(std::max<size_t>(page + 1, 2 * met.size()));
   const uint32_t lines = (~uint32_t(0) >> (kPageLines - count)) << line % kPageLines, before = met[page];
   met[page] = before | lines;
@@ -129,10 +153,13 @@ SharedCache::Absent SharedCache::touch(const LineMove &move, unsigned from, unsi
   const uint64_t setMask = (uint64_t(1) << setBits) - 1, turned = move.line >> 17; // of all lines of a page
   const uint32_t sectors = move.sectors;
   const Request r{static_cast<uint32_t>(((move.line ^ turned) >> setBits) + 1), // 0 is an empty way
-                  sectors, move.write ? sectors << 4 | sectors : sectors, move.write ? 4u : 0u,
-                  comesFirst(move.line + from, count)};
-  Absent absent;
+                  sectors, move.write ? sectors << 4 | sectors : sectors, move.write ? 4u : 0u};
   const uint64_t begin = move.line + from;
+  if (comesFirst(begin, count)) {
+    bring(r, begin, count, turned);
+    return {count * static_cast<unsigned>(__builtin_popcount(sectors)), ~uint32_t(0) >> (kPageLines - count)};
+  }
+  Absent absent;
   for (uint64_t line = begin, end = line + count; line < end;) {
     const size_t index = (line ^ turned) & setMask;
     // Lines that share all but their last bits have sets that do: in another order.

@@ -143,8 +143,19 @@ private:
   struct Request {
     uint32_t tag, sectors, bits;
     unsigned marks; ///< where an entry has the sectors that are not absent
-    bool first;     ///< none of the lines came before: they are in no way
   };
+  typedef uint32_t Entries __attribute__((vector_size(kTogether * sizeof(uint32_t))));
+  typedef uint64_t Halves __attribute__((vector_size(sizeof(Entries))));
+  /// The entries of a way for the neighbouring sets from `index` on.
+  Entries *together(size_t index, unsigned way) {
+    return reinterpret_cast<Entries *>(ways.get() + index + way * wayStride);
+  }
+  /// The way that a set fills or replaces next: it is taken.
+  unsigned takeWay(size_t index);
+  /// The same of `kTogether` neighbouring sets; false, with nothing done, if they do not have one way next.
+  bool takeWayTogether(size_t index, unsigned &way);
+  /// Enters lines none of which came before: they are in no way. `turned` as in `touch`.
+  void bring(const Request &r, uint64_t line, unsigned count, uint64_t turned);
   /// True if none of the lines of a page, `count` from `line` on, was moved before. From now on they were.
   bool comesFirst(uint64_t line, unsigned count);
   /// The number of absent sectors of the line whose set is `index`.

@@ -19,18 +19,18 @@ DieCaches::DieCaches(unsigned dies, uint64_t bytes, uint64_t shared, uint64_t re
     caches.emplace_back(bytes);
 }
 
-void DieCaches::add(uint64_t group, const std::vector<LineMove> &added) {
+void DieCaches::add(uint64_t group, const LineMove *from, const LineMove *to) {
   if (group / resident != batch || lines >= kMostHeld) {
     flush();
     batch = group / resident;
   }
   if (held.empty()) // those that follow mostly move as much
-    moves.reserve(std::min<size_t>(kMostHeld, resident * added.size()));
-  for (const LineMove &m : added)
-    lines += m.count;
+    moves.reserve(std::min<size_t>(kMostHeld, resident * size_t(to - from)));
+  for (const LineMove *m = from; m != to; ++m)
+    lines += m->count;
   if (held.empty() || held.back().group != group)
     held.push_back({group, moves.size(), moves.size()});
-  moves.insert(moves.end(), added.begin(), added.end());
+  moves.insert(moves.end(), from, to);
   held.back().end = moves.size();
 }
 

@@ -23,7 +23,7 @@ public:
   /// all dies that run at once. `instructions`: of the program.
   DieCaches(unsigned dies, uint64_t bytes, uint64_t shared, uint64_t resident, size_t instructions);
   /// Moves of a work-group; groups come in the order of the grid, the moves of one in the order of time.
-  void add(uint64_t group, const std::vector<LineMove> &moves);
+  void add(uint64_t group, const LineMove *from, const LineMove *to);
   /// Moves what is held.
   void flush();
   /// The sectors that an instruction moved and that the L2 of its die did not have.

@@ -60,7 +60,8 @@ class ProfileGroup final : public GroupObserver {
 public:
   explicit ProfileGroup(Shared &shared)
       : shared(shared), arch(*shared.profile.arch), infos(shared.profile.infos),
-        l1(timingTable(arch).l1Bytes), ldsCosts(infos.size()), linePatterns(infos.size()), lines(shared.arrays) {
+        l1(timingTable(arch).l1Bytes), ldsCosts(infos.size()), linePatterns(infos.size()), lines(shared.arrays),
+        source(shared.traffic.source()), moves(source.moves) {
     counters.resize(infos.size());
     counted.resize(infos.size());
     for (size_t i = 0; i < infos.size(); ++i)
@@ -94,14 +95,14 @@ public:
   void startGroup(Workgroup &wg, uint64_t linear) override {
     // The work-groups of a cluster start together: `linear` counts clusters.
     unsigned slot = wg.clusterIndex;
-    cluster = linear;
+    if (slot == 0)
+      shared.traffic.begin(source, linear);
     linear = linear * wg.clusterSize + slot;
     if (slot == 0) {
       l1.clear();
       ldsCosts.begin(linear);
       pages.clear();
-      moves.clear();
-      nextDrain = kManyMoves;
+      nextDrain = moves.size() + kManyMoves;
       recorded = 0;
       waves = wg.numWaves;
       last.assign(size_t(wg.clusterSize) * waves, ~size_t(0));
@@ -121,9 +122,8 @@ public:
   }
 
   void endGroup(Workgroup &wg) override {
-    if (wg.clusterIndex + 1 == wg.clusterSize) {
-      shared.traffic.end(cluster, moves);
-    }
+    if (wg.clusterIndex + 1 == wg.clusterSize)
+      shared.traffic.end(source);
     std::vector<uint32_t> &all = shared.profile.groupIssued;
     if (uint64_t id = traces[wg.clusterIndex].linearId; id < all.size())
       all[id] = counted.issued[wg.clusterIndex]; // each work-group has an entry of its own
@@ -264,7 +264,7 @@ private:
     c.l2Bytes += l2 * kSectorBytes;
     if (moves.size() < nextDrain)
       return;
-    shared.traffic.drain(cluster, moves);
+    shared.traffic.drain(source);
     nextDrain = moves.size() + kManyMoves;
   }
 
@@ -338,11 +338,11 @@ private:
   MemoryAccess access;
   Lines lines; ///< of an access
   std::vector<Run> stretches; ///< of a tensor move
+  Traffic::Source &source;
   /// Moves of the work-groups that run here, and how many are worth an attempt to drain them.
-  std::vector<LineMove> moves;
+  std::vector<LineMove> &moves;
   static constexpr size_t kManyMoves = 1 << 14;
   size_t nextDrain = kManyMoves;
-  uint64_t cluster = 0; ///< number of these work-groups
   PageNumbers pages;    ///< of these work-groups
   unsigned ldsBytesPerClk = 128, waves = 0;
   std::vector<size_t> last; ///< number of the last instruction of each wave
@@ -359,6 +359,7 @@ public:
     LaunchProfile &p = shared.profile;
     const KernelInfo &k = *d.kernel;
     p.kernel = k.name;
+    p.code = d.object->digest();
     p.arch = d.program->arch;
     std::copy(d.grid, d.grid + 3, p.grid);
     std::copy(d.block, d.block + 3, p.block);

@@ -49,7 +49,7 @@ struct Selection {
 
 /// Everything that was found out about one launch.
 struct LaunchProfile {
-  std::string kernel;
+  std::string kernel, code; ///< its name, and CodeObject::digest: other code objects may have kernels of that name
   const ArchInfo *arch = nullptr;
   uint32_t grid[3], block[3];
   unsigned waveSize = 64, wavesPerGroup = 1;

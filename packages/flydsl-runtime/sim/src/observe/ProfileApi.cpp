@@ -153,7 +153,7 @@ std::string launchJson(const LaunchProfile &p, size_t &events) {
     result = estimateTiming(p, (p.what & kProfileTrace) != 0);
   Json j;
   j.open('{');
-  j.field("kernel", p.kernel).field("arch", p.arch->name).field("simulated", true);
+  j.field("kernel", p.kernel).field("code", p.code).field("arch", p.arch->name).field("simulated", true);
   for (auto [name, dims] : {std::pair{"grid", p.grid}, std::pair{"block", p.block}}) {
     j.key(name).open('[');
     for (unsigned k = 0; k < 3; ++k)

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -103,16 +104,32 @@ private:
 /// The caches of one launch behind L1. Thread safe.
 class Traffic {
 public:
+  /// What work-groups move that run in one place, one after the other. Neighbours of the grid that have ended there are
+  /// handed on together: others need not be asked for each.
+  class Source {
+  public:
+    std::vector<LineMove> moves; ///< of those that have ended, then of the one that runs
+
+  private:
+    friend class Traffic;
+    uint64_t first = 0;       ///< number of the first of them
+    std::vector<size_t> ends; ///< of those that have ended: where the moves of each end
+  };
+
   explicit Traffic(uint64_t cacheBytes) : cache(cacheBytes) {}
   /// Before the launch: the number of instructions of its program.
   void count(size_t instructions) { absent.resize(instructions); }
   /// Follows the L2 of each die as well. Before the launch.
   void follow(std::unique_ptr<DieCaches> caches) { dies = std::move(caches); }
-  /// The work-groups with number `linear` have ended and moved this. Empties `moves`.
-  void end(uint64_t linear, std::vector<LineMove> &moves);
-  /// Empties `moves` of work-groups that go on, if all before them have ended.
-  void drain(uint64_t linear, std::vector<LineMove> &moves);
-  /// After the launch: what is left when some work-groups never ended.
+  /// For another place where work-groups run, as long as the launch.
+  Source &source();
+  /// The work-groups with number `linear` (those of a cluster have one) start at a place.
+  void begin(Source &s, uint64_t linear);
+  /// They have ended.
+  void end(Source &s);
+  /// Takes what they have moved so far, while they go on, if all before them have ended.
+  void drain(Source &s);
+  /// After the launch: what is left. Of work-groups that never ended nothing counts that was not taken.
   void finish();
   /// After that: the sectors that an instruction moved and that were not in the cache.
   uint64_t absentSectors(size_t inst) const { return absent[inst]; }
@@ -122,9 +139,13 @@ public:
   uint64_t memoryBehindDies(size_t inst) const { return dies ? dies->memorySectors(inst) : 0; }
 
 private:
-  void apply(uint64_t linear, std::vector<LineMove> &moves);
+  /// Gives what work-groups that have ended have moved to the caches, or to the thread that does so.
+  void hand(Source &s);
+  /// Gives it to the caches and empties it; also of a work-group that runs.
+  void apply(Source &s);
   /// The same while others may add to what waits; by the thread that set `applying`.
-  void applyUnlocked(std::unique_lock<std::mutex> &lock, uint64_t linear, std::vector<LineMove> &moves);
+  void applyUnlocked(std::unique_lock<std::mutex> &lock, Source &s);
+  void apply(uint64_t linear, LineMove *from, LineMove *to);
 
   // One thread at a time gives moves to the caches, without the lock: the others leave theirs and run on.
   std::mutex mutex; ///< of what follows the caches
@@ -132,18 +153,16 @@ private:
   bool applying = false;
   /// Moves (of 16 bytes) that may wait for the thread that applies them before others wait for it.
   static constexpr size_t kMostHeld = size_t(1) << 22;
+  /// Moves that are worth a lock, and work-groups without so many.
+  static constexpr size_t kManyMoves = 1024, kManyGroups = 64;
   SharedCache cache;
   std::unique_ptr<DieCaches> dies;
   std::vector<uint64_t> absent; ///< sectors, by instruction
   uint64_t next = 0; ///< the work-groups that come next
   size_t held = 0;   ///< moves of all that wait
-  /// What work-groups have moved that come later, from `next` on.
-  struct Later {
-    bool ended = false;
-    std::vector<LineMove> moves;
-  };
-  std::deque<Later> waiting;
-  std::vector<std::vector<LineMove>> spare; ///< empty: their memory is for work-groups that wait later
+  std::map<uint64_t, Source> waiting; ///< what work-groups have moved that come later, by the first of them
+  std::vector<Source> spare; ///< empty: their memory is for work-groups that wait later
+  std::deque<Source> sources;
   PageNumbers pages;
 };
 

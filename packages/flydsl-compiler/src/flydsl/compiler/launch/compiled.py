@@ -50,7 +50,7 @@ class CompiledFunction(Launcher):
         if schedules := artifact.metadata.get("schedules"):
             from flydsl.runtime import schedules as known
 
-            known.register(artifact.arch, schedules)
+            known.register(artifact.arch, schedules, artifact.hsaco)
         self._converters = tuple(converters) if some else ()
         return self
 

@@ -21,6 +21,7 @@ from .._vector import Vector
 from ..numeric import Numeric, as_numeric
 from ..utils.convert import as_ir_value, bit_width
 from ..values.atoms import CopyAtom, MmaAtom, TiledCopy, TiledMma, check_state_field
+from ..values.base import require
 from ..values.element import note_stored
 from ..values.ends import SPLIT, WHOLE, end_of, stored_bits
 from ..values.int_tuple import to_int_tuple
@@ -62,6 +63,7 @@ def _field_name(field: Any) -> str:
 @dsl_loc_tracing
 def atom_set_value(atom: Any, field: Any, value: Any) -> Any:
     """A new atom with a state field set. ValueError when the atom has no such field."""
+    require(atom, (CopyAtom, MmaAtom, TiledCopy, TiledMma), "atom_set_value's operand")
     name = _field_name(field)
     check_state_field(atom.type, name)
     if isinstance(value, (bool, int, float)):
@@ -215,7 +217,8 @@ def _mma_operand(operand: Any) -> Any:
 # --------------------------------------------------------------------------- execution
 
 
-def _copy_atom_of(atom: Any) -> Any:
+def copy_atom_of(atom: Any) -> CopyAtom:
+    """The atom of a tiled copy or of a thread's slice of one; an atom as it is."""
     if isinstance(atom, TiledCopy):
         return atom.copy_atom
     if not isinstance(atom, CopyAtom):
@@ -281,7 +284,7 @@ def copy(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, bounds: Any = 
 
     A copy converts nothing: both sides have one element type. An integer of the same width copies the bits.
     """
-    atom = _with_state(_copy_atom_of(copy_atom), state)
+    atom = _with_state(copy_atom_of(copy_atom), state)
     src, dst = _tensor(src, "src"), _tensor(dst, "dst")
     note_stored(dst)
     if src.rank != dst.rank:
@@ -382,7 +385,7 @@ def _tensor_copy(atom: Any, src: Tensor, dst: Tensor, pred: Any) -> None:
 @dsl_loc_tracing
 def copy_atom_call(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, **state: Any) -> None:
     """Exactly one atom call between rank-1 views of contiguous elements."""
-    atom = _with_state(_copy_atom_of(copy_atom), state)
+    atom = _with_state(copy_atom_of(copy_atom), state)
     src, dst = _tensor(src, "src"), _tensor(dst, "dst")
     note_stored(dst)
     _check_capacity(atom, src, dst)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -12,7 +13,7 @@ from flydsl.tracing.locations import dsl_loc_tracing
 from .._functions import functions
 from ..numeric import Numeric
 from ..utils.convert import bit_width
-from ..values.base import mode_path
+from ..values.base import mode_path, require
 from ..values.bounds import check_coordinate
 from ..values.int_tuple import (
     IntTuple,
@@ -27,13 +28,6 @@ from ..values.tensor import Tensor
 
 _NARROW = (Layout, ComposedLayout)
 X = TypeVar("X")  # a tensor, layout or tuple: operations on its structure keep what it is
-
-
-def _require(value: Any, classes: tuple[type, ...], what: str) -> Any:
-    if not isinstance(value, classes):
-        names = " or ".join(c.__name__ for c in classes)
-        raise TypeError(f"{what} must be a {names}, got {type(value).__name__}")
-    return value
 
 
 # --------------------------------------------------------------------------- constructors
@@ -60,7 +54,7 @@ def _extents(shape: Any) -> IntTuple:
 @dsl_loc_tracing
 def make_layout_like(layout: Any) -> Layout:
     """Compact layout of the same shape with strides in the same order."""
-    return fly.make_layout_like(_require(layout, (Layout,), "layout"))
+    return fly.make_layout_like(require(layout, (Layout,), "layout"))
 
 
 @dsl_loc_tracing
@@ -76,8 +70,8 @@ def make_composed_layout(inner: Any, *args: Any) -> ComposedLayout:
     """``make_composed_layout(inner, [offset,] outer)``: ``c -> inner(offset + outer(c))``."""
     if len(args) not in (1, 2):
         raise TypeError("make_composed_layout takes (inner, outer) or (inner, offset, outer)")
-    outer = _require(args[-1], _NARROW, "outer")
-    _require(inner, (Swizzle, CoordSwizzle, Layout, ComposedLayout), "inner")
+    outer = require(args[-1], _NARROW, "outer")
+    require(inner, (Swizzle, CoordSwizzle, Layout, ComposedLayout), "inner")
     offset = to_int_tuple(args[0]) if len(args) == 2 else fly.coprofile(outer)
     return fly.make_composed_layout(inner, offset, outer)
 
@@ -138,7 +132,9 @@ def get_shape(x: Any) -> IntTuple:
 @dsl_loc_tracing
 def get_stride(x: Any) -> IntTuple:
     """Stride of a layout or tensor; TypeError for composed layouts, which have none."""
-    layout_type = x.type.layout if isinstance(x, Tensor) else x.type
+    layout_type = require(x, (*_NARROW, Tensor), "get_stride's operand").type
+    if isinstance(x, Tensor):
+        layout_type = layout_type.layout
     if isinstance(layout_type, fly.ComposedLayoutType):
         raise TypeError(f"a composed layout has no stride: {x}")
     return fly.get_stride(x)
@@ -148,35 +144,35 @@ def get_stride(x: Any) -> IntTuple:
 @dsl_loc_tracing
 def get_layout(tensor: Any) -> Any:
     """Layout of a tensor; TypeError for anything else."""
-    return fly.get_layout(_require(tensor, (Tensor,), "tensor"))
+    return fly.get_layout(require(tensor, (Tensor,), "tensor"))
 
 
 @functions.announce
 @dsl_loc_tracing
 def get_iter(tensor: Any) -> Any:
     """Pointer of a tensor, or base coordinate of a coordinate tensor."""
-    return fly.get_iter(_require(tensor, (Tensor,), "tensor"))
+    return fly.get_iter(require(tensor, (Tensor,), "tensor"))
 
 
 @functions.announce
 @dsl_loc_tracing
 def composed_get_inner(layout: Any) -> Any:
     """The inner part of `inner o offset o outer`: a layout or a swizzle."""
-    return fly.composed_get_inner(_require(layout, (ComposedLayout,), "layout"))
+    return fly.composed_get_inner(require(layout, (ComposedLayout,), "layout"))
 
 
 @functions.announce
 @dsl_loc_tracing
 def composed_get_offset(layout: Any) -> IntTuple:
     """The offset of `inner o offset o outer`."""
-    return fly.composed_get_offset(_require(layout, (ComposedLayout,), "layout"))
+    return fly.composed_get_offset(require(layout, (ComposedLayout,), "layout"))
 
 
 @functions.announce
 @dsl_loc_tracing
 def composed_get_outer(layout: Any) -> Any:
     """The outer part of `inner o offset o outer`: the layout that coordinates enter."""
-    return fly.composed_get_outer(_require(layout, (ComposedLayout,), "layout"))
+    return fly.composed_get_outer(require(layout, (ComposedLayout,), "layout"))
 
 
 # --------------------------------------------------------------------------- structure
@@ -216,13 +212,13 @@ def group(x: X, begin: int, end: int) -> X:
 @dsl_loc_tracing
 def append(base: Any, elem: Any, *, n: int | None = None) -> Any:
     """Add a mode at the end; with `n`, repeat `elem` until the rank is `n`."""
-    return fly.append(permissive(base), permissive(elem), n=n)
+    return fly.append(permissive(base), permissive(elem), n=None if n is None else operator.index(n))
 
 
 @dsl_loc_tracing
 def prepend(base: Any, elem: Any, *, n: int | None = None) -> Any:
     """Add a mode at the front; with `n`, repeat `elem` until the rank is `n`."""
-    return fly.prepend(permissive(base), permissive(elem), n=n)
+    return fly.prepend(permissive(base), permissive(elem), n=None if n is None else operator.index(n))
 
 
 @functions.announce
@@ -278,7 +274,7 @@ def crd2idx(crd: Any, layout: Any) -> IntTuple:
 
 def _index_to_coordinate(name: str, doc: str) -> Callable[[Any, Any], IntTuple]:
     def function(index: Any, layout: Any) -> IntTuple:
-        return getattr(fly, name)(to_int_tuple(index), _require(layout, (Layout,), "layout"))
+        return getattr(fly, name)(to_int_tuple(index), require(layout, (Layout,), "layout"))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -299,7 +295,7 @@ def coalesce(layout: X, pattern: Any = None) -> X:
 @dsl_loc_tracing
 def composition(a: X, b: Any) -> X:
     """``c -> a(b(c))``; `b` is a Layout or Tile value."""
-    return fly.composition(a, _require(b, (Layout, Tile), "the second operand of composition"))
+    return fly.composition(a, require(b, (Layout, Tile), "the second operand of composition"))
 
 
 @dsl_loc_tracing
@@ -340,7 +336,7 @@ flat_divide = _divide("flat_divide", "Split into ``(tile..., rest...)``.")
 
 def _product(name: str, doc: str) -> Callable[[Any, Any], Any]:
     def function(layout: Any, tiler: Any) -> Any:
-        return getattr(fly, name)(layout, _require(tiler, (Layout,), "tiler"))
+        return getattr(fly, name)(layout, require(tiler, (Layout,), "tiler"))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc

@@ -10,12 +10,13 @@ from flydsl.tracing.ambient import kernel_scope
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
+from .._emit import mlir_type
 from .._functions import functions
 from .._lanes import FragmentLanes, numel
 from .._vector import Vector
 from ..numeric import Numeric, NumericMeta
-from ..utils.convert import as_ir_value, mlir_type
-from ..values.base import FlyValue
+from ..utils.convert import as_ir_value
+from ..values.base import FlyValue, require
 from ..values.bounds import check_coordinate, check_view
 from ..values.element import element_class_of, note_element_class, note_stored
 from ..values.ends import WHOLE, end_of
@@ -30,12 +31,6 @@ _LLVM_SPACE = {"Generic": 0, "Global": 1, "Shared": 3, "Register": 5}
 
 _STATIC_TILE = (": take a tile of the tensor, e.g. fx.flat_divide(X, (BM, BN))[None, None, i, j], or pass "
                 "flyc.from_dlpack(x), whose extents are static")
-
-
-def _require(value: Any, cls: type, what: str) -> Any:
-    if not isinstance(value, cls):
-        raise TypeError(f"{what} must be a {cls.__name__}, got {type(value).__name__}")
-    return value
 
 
 def _space_name(pointer: Pointer) -> str:
@@ -113,8 +108,11 @@ def attribute(value: Any) -> ir.Attribute:
 @dsl_loc_tracing
 def make_ptr(result_type: ir.Type, args: Any, *, dict_attrs: Any = None) -> Pointer:
     """Target-specific pointer construction or allocation; `dict_attrs` are its parameters."""
+    require(result_type, fly.PointerType, "the type of make_ptr")
+    require(args, (tuple, list), "the arguments of make_ptr")
     attrs = None
     if dict_attrs is not None:
+        require(dict_attrs, (dict, ir.DictAttr), "the attributes of make_ptr")
         attrs = dict_attrs if isinstance(dict_attrs, ir.Attribute) else ir.DictAttr.get(
             {name: attribute(value) for name, value in dict_attrs.items()}
         )
@@ -132,6 +130,7 @@ def get_dyn_shared(dtype: Any = None) -> Pointer:
 @dsl_loc_tracing
 def inttoptr(ptr_type: ir.Type, value: Any) -> Pointer:
     """Pointer from an integer address. ValueError for register pointers."""
+    require(ptr_type, fly.PointerType, "the type of inttoptr")
     if str(address_space_of(ptr_type)) == str(fly.AddressSpace.Register):
         raise ValueError("inttoptr: register memory has no address")
     return fly.inttoptr(ptr_type, as_ir_value(value))
@@ -141,7 +140,7 @@ def inttoptr(ptr_type: ir.Type, value: Any) -> Pointer:
 @dsl_loc_tracing
 def ptrtoint(pointer: Pointer) -> Any:
     """Address as Int32 (shared) or Int64 (global). ValueError for other spaces."""
-    _require(pointer, Pointer, "ptrtoint's operand")
+    require(pointer, Pointer, "ptrtoint's operand")
     if _space_name(pointer) not in ("Shared", "Global"):
         raise ValueError(f"ptrtoint supports shared and global pointers, got {pointer}")
     return Numeric.from_python_value(fly.ptrtoint(pointer))
@@ -151,7 +150,7 @@ def ptrtoint(pointer: Pointer) -> Any:
 @dsl_loc_tracing
 def to_llvm_ptr(pointer: Pointer) -> ir.Value:
     """``!llvm.ptr`` in the AMDGPU address space. ValueError for target-specific spaces."""
-    name = _space_name(_require(pointer, Pointer, "to_llvm_ptr's operand"))
+    name = _space_name(require(pointer, Pointer, "to_llvm_ptr's operand"))
     if not name:
         raise ValueError(f"to_llvm_ptr: {pointer} is in a target-specific address space")
     return fly.to_llvm_ptr(pointer, _LLVM_SPACE[name])
@@ -191,7 +190,7 @@ def add_offset(base: Any, offset: Any) -> Any:
 @dsl_loc_tracing
 def apply_swizzle(pointer: Pointer, swizzle: Swizzle) -> Pointer:
     """Attach a swizzle to the pointer type."""
-    return fly.apply_swizzle(_require(pointer, Pointer, "pointer"), _require(swizzle, Swizzle, "swizzle"))
+    return fly.apply_swizzle(require(pointer, Pointer, "pointer"), require(swizzle, Swizzle, "swizzle"))
 
 
 @functions.announce
@@ -206,7 +205,7 @@ def recast_iter(target: Any, pointer: Pointer) -> Pointer:
     element = getattr(target, "alias_dtype", target)
     if not isinstance(element, NumericMeta):
         raise TypeError(f"recast_iter expects a Numeric class or a pointer type, got {target!r}")
-    source = _require(pointer, Pointer, "recast_iter's operand").type
+    source = require(pointer, Pointer, "recast_iter's operand").type
     size = max(1, element.width // 8)
     if source.alignment % size:
         raise ValueError(f"recast_iter: {pointer} is aligned to {source.alignment} bytes, {element} needs {size}")
@@ -223,7 +222,7 @@ def recast_iter(target: Any, pointer: Pointer) -> Pointer:
 @dsl_loc_tracing
 def ptr_load(pointer: Pointer, result_type: Any = None) -> Any:
     """Load a scalar, or a vector for a Vector alias or vector type; the requested class is kept."""
-    _require(pointer, Pointer, "ptr_load's operand")
+    require(pointer, Pointer, "ptr_load's operand")
     if result_type is None:
         result_type = element_class_of(pointer)
     loaded = mlir_type(result_type)
@@ -238,7 +237,7 @@ def ptr_load(pointer: Pointer, result_type: Any = None) -> Any:
 @dsl_loc_tracing
 def ptr_store(value: Any, pointer: Pointer) -> None:
     """Store a scalar or vector; literals take the element type, nothing else is converted."""
-    element = _require(pointer, Pointer, "ptr_store's pointer").type.element_type
+    element = require(pointer, Pointer, "ptr_store's pointer").type.element_type
     stored = convert_for_store(value, element)
     if _packed_bits(stored.type) and _space_name(pointer) != "Register":
         raise _packed_error(_packed_bits(stored.type), "a store of one element")
@@ -300,6 +299,8 @@ def make_fragment_like(x: Any, dtype: Any = None) -> Tensor:
 @dsl_loc_tracing
 def memref_alloca(memref_type: ir.Type, layout: Any) -> Tensor:
     """Uninitialised register storage; `layout` must match the type."""
+    require(memref_type, fly.MemRefType, "the type of memref_alloca")
+    require(layout, (Layout, ComposedLayout), "the layout of memref_alloca")
     if memref_type.layout != layout.type:
         raise ValueError(f"memref_alloca: the layout {layout} does not match the type {memref_type}")
     return fly.memref_alloca(memref_type, layout)
@@ -321,7 +322,7 @@ def _access_index(memref: Tensor, idx: Any) -> IntTuple:
 @dsl_loc_tracing
 def memref_load(memref: Tensor, idx: Any) -> Any:
     """Element at a coordinate; one integer is the colexicographic linear coordinate."""
-    _require(memref, Tensor, "memref_load's operand")
+    require(memref, Tensor, "memref_load's operand")
     index = _access_index(memref, idx)
     _check_packed_access(memref, index, store=False)
     value = fly.memref_load(memref, index)
@@ -334,7 +335,7 @@ def memref_load(memref: Tensor, idx: Any) -> Any:
 @dsl_loc_tracing
 def memref_store(value: Any, memref: Tensor, idx: Any) -> None:
     """Store an element; literals take the element type, typed values must already have it."""
-    element = _require(memref, Tensor, "memref_store's target")._memref_type("storage").element_type
+    element = require(memref, Tensor, "memref_store's target")._memref_type("storage").element_type
     index = _access_index(memref, idx)
     _check_packed_access(memref, index, store=True)
     note_stored(memref)
@@ -368,7 +369,7 @@ def _one_by_one(memref: Tensor) -> bool:
 @dsl_loc_tracing
 def memref_load_vec(memref: Tensor) -> Vector:
     """All elements as a Vector; lane k is the element at colexicographic coordinate k."""
-    shape = _static_shape(_require(memref, Tensor, "memref_load_vec's operand"), "a vector load")
+    shape = _static_shape(require(memref, Tensor, "memref_load_vec's operand"), "a vector load")
     if _one_by_one(memref):
         lanes = [memref_load(memref, k) for k in range(numel(shape))]
         return Vector(Vector.from_elements(lanes, element_class_of(memref)).ir_value(), shape,
@@ -384,7 +385,7 @@ def memref_load_vec(memref: Tensor) -> Vector:
 @dsl_loc_tracing
 def memref_store_vec(vector: Any, memref: Tensor) -> None:
     """Inverse of `memref_load_vec`; ValueError unless lane count and element type match."""
-    element = _require(memref, Tensor, "memref_store_vec's target")._memref_type("storage").element_type
+    element = require(memref, Tensor, "memref_store_vec's target")._memref_type("storage").element_type
     shape = _static_shape(memref, "a vector store")
     if not isinstance(vector, ir.Value) or not isinstance(vector.type, ir.VectorType):
         hint = "; .fill(x) sets all elements to a number" if isinstance(vector, (int, float, Numeric)) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from typing import Any
 
@@ -31,8 +32,8 @@ from flydsl._mlir.dialects.fly import (
     TileType,
 )
 
+from .._emit import mlir_type
 from ..enum import SyncScope
-from ..utils.convert import mlir_type
 
 __all__ = [
     "AddressSpace", "AtomicOp", "BasisType", "CachePolicy", "ComposedLayoutType", "CoordSwizzleType",
@@ -48,7 +49,7 @@ OP_BITS = re.compile(r"(universal_copy|cdna3\.buffer_copy)<(\d+)")
 
 def UniversalCopy(bits: int) -> ir.Type:  # noqa: N802 - op descriptors are spelled like types
     """Copy of `bits` contiguous bits by one thread, between any two memory spaces."""
-    return CopyOpUniversalCopyType.get(int(bits))
+    return CopyOpUniversalCopyType.get(operator.index(bits))
 
 
 def UniversalCopy8b() -> ir.Type:  # noqa: N802
@@ -94,6 +95,8 @@ def UniversalAtomic(op: Any, cls: Any, syncscope: str = SyncScope.System) -> ir.
         ValueError: another type.
     """
     op = AtomicOp(int(op))
+    if not isinstance(syncscope, str):
+        raise TypeError(f"the scope of an atomic is a string of fx.SyncScope or fx.rocdl.SyncScope, got {syncscope!r}")
     ty = atomic_value_type(op, cls)
     integer_only = op in (AtomicOp.And, AtomicOp.Or, AtomicOp.Inc, AtomicOp.Dec)
     if isinstance(ty, ir.IntegerType):

@@ -9,7 +9,8 @@ from flydsl._mlir.dialects import fly
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from ..numeric import Numeric
-from ..values.base import FlyValue
+from ..values.base import FlyValue, require
+from ..values.int_tuple import IntTuple
 
 
 def const_expr(x: Any) -> Any:
@@ -46,7 +47,7 @@ def depth(x: Any) -> int:
 
 def has_none(int_tuple: Any) -> bool:
     """Whether an IntTuple has a wildcard leaf."""
-    return fly.has_none(int_tuple)
+    return fly.has_none(require(int_tuple, IntTuple, "has_none's operand"))
 
 
 @dsl_loc_tracing

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from flydsl._mlir import ir
 from flydsl.tracing.lazy import fly_rocdl
 
+from .._emit import mlir_type
 from .._target import require_arch, target_arch
 from ..primitive.types import AtomicOp, atomic_value_type
-from ..utils.convert import mlir_type
 
 __all__ = [
     "BufferAtomic", "BufferAtomicAdd", "BufferAtomicMax", "BufferAtomicMin", "BufferAtomicPkAdd", "BufferCopy",
@@ -37,7 +38,7 @@ def BufferCopy(bit_size: int, cache_modifier: int = 0) -> ir.Type:
     """Copy of `bit_size` bits to or from a buffer tensor. State: ``soffset`` (elements)."""
     if bit_size not in (8, 16, 32, 64, 96, 128):
         raise ValueError(f"BufferCopy supports 8, 16, 32, 64, 96 and 128 bits, got {bit_size}")
-    return fly_rocdl.CopyOpCDNA3BufferCopyType.get(bit_size, cache_modifier)
+    return fly_rocdl.CopyOpCDNA3BufferCopyType.get(bit_size, operator.index(cache_modifier))
 
 
 def BufferCopy8b(cache_modifier: int = 0) -> ir.Type:

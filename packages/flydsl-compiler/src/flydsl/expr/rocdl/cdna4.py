@@ -8,9 +8,9 @@ from flydsl._mlir import ir
 from flydsl.tracing.lazy import fly_rocdl, llvm
 from flydsl.tracing.locations import dsl_loc_tracing
 
+from .._emit import mlir_type
 from .._target import require_arch
 from .._vector import Vector
-from ..utils.convert import mlir_type
 from .atoms import accumulator
 from .utils import call_intrinsic, operand
 

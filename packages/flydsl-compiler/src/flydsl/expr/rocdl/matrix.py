@@ -8,7 +8,7 @@ from typing import Any
 from flydsl.tracing.lazy import rocdl
 from flydsl.tracing.locations import dsl_loc_tracing
 
-from ..utils.convert import mlir_type
+from .._emit import mlir_type
 from .utils import operand
 
 # ruff: noqa: N803 - the published names of the controls

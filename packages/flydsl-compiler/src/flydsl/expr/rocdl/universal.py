@@ -9,10 +9,10 @@ from flydsl.tracing.lazy import arith, fly_rocdl, llvm, memref, rocdl
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
+from .._emit import mlir_type
 from .._target import target_warp_size
 from .._vector import Vector
 from ..numeric import Int32, Int64
-from ..utils.convert import mlir_type
 from .atoms import WMMAScale
 from .buffer import get_buffer_rsrc, make_buffer_ptr, make_buffer_tensor
 from .utils import call_intrinsic, emit, i32_type, operand, require_arch, static_int

@@ -133,35 +133,35 @@ class ArithValue(ir.Value):
         """The value in a Numeric class, as the typed value of its own class is converted."""
         return self._typed().to(target, rounding_mode=rounding_mode)
 
-    # ---------------------------------------------------------------- conversions (MLIR types)
+    # ---------------------------------------------------------------- conversions (to MLIR types and Numeric classes)
 
     @dsl_loc_tracing
-    def extf(self, ty: ir.Type) -> Any:
-        return arith.extf(ty, self, fastmath=_emit.fastmath_attr())
+    def extf(self, ty: Any) -> Any:
+        return arith.extf(_emit.mlir_type(ty), self, fastmath=_emit.fastmath_attr())
 
     @dsl_loc_tracing
-    def truncf(self, ty: ir.Type) -> Any:
-        return arith.truncf(ty, self, fastmath=_emit.fastmath_attr())
+    def truncf(self, ty: Any) -> Any:
+        return arith.truncf(_emit.mlir_type(ty), self, fastmath=_emit.fastmath_attr())
 
     @dsl_loc_tracing
-    def extui(self, ty: ir.Type) -> Any:
-        return arith.extui(ty, self)
+    def extui(self, ty: Any) -> Any:
+        return arith.extui(_emit.mlir_type(ty), self)
 
     @dsl_loc_tracing
-    def extsi(self, ty: ir.Type) -> Any:
-        return arith.extsi(ty, self)
+    def extsi(self, ty: Any) -> Any:
+        return arith.extsi(_emit.mlir_type(ty), self)
 
     @dsl_loc_tracing
-    def trunci(self, ty: ir.Type) -> Any:
-        return arith.trunci(ty, self)
+    def trunci(self, ty: Any) -> Any:
+        return arith.trunci(_emit.mlir_type(ty), self)
 
     @dsl_loc_tracing
-    def bitcast(self, ty: ir.Type) -> Any:
-        return arith.bitcast(ty, self)
+    def bitcast(self, ty: Any) -> Any:
+        return arith.bitcast(_emit.mlir_type(ty), self)
 
     @dsl_loc_tracing
-    def index_cast(self, ty: ir.Type) -> Any:
-        return arith.index_cast(ty, self)
+    def index_cast(self, ty: Any) -> Any:
+        return arith.index_cast(_emit.mlir_type(ty), self)
 
     # ---------------------------------------------------------------- methods
 

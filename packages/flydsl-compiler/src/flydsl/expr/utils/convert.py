@@ -63,23 +63,13 @@ def _untyped(value: Any) -> Any:
     raise TypeError(f"cannot make a DSL value from {type(value).__name__}")
 
 
-def mlir_type(dtype: Any) -> ir.Type:
-    """The MLIR type of a Numeric class or Vector alias; an MLIR type itself. TypeError otherwise."""
-    if isinstance(dtype, ir.Type):
-        return dtype
-    ty = getattr(dtype, "ir_type", None)
-    if isinstance(ty, ir.Type):
-        return ty
-    raise TypeError(f"a Numeric class or MLIR type expected, got {dtype!r}")
-
-
 def bit_width(dtype: Any) -> int:
     """Bits of an int bit count, Numeric class or MLIR type."""
     if isinstance(dtype, int) and not isinstance(dtype, bool):
         return dtype
     if isinstance(dtype, Numeric) and dtype.is_static():
         return int(dtype)
-    ty = mlir_type(dtype)
+    ty = _emit.mlir_type(dtype)
     if isinstance(ty, ir.VectorType):
         count = 1
         for extent in ty.shape:

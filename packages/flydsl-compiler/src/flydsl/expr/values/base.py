@@ -10,10 +10,21 @@ from flydsl._mlir import ir
 C = TypeVar("C", bound=type)
 
 
+def require(value: Any, classes: Any, what: str) -> Any:
+    """``value``, if it is of the class, or one of the classes; else a TypeError that says what ``what`` must be."""
+    if not isinstance(value, classes):
+        names = " or ".join(c.__name__ for c in (classes if isinstance(classes, tuple) else (classes,)))
+        raise TypeError(f"{what} must be a {names}, got {type(value).__name__}")
+    return value
+
+
 class FlyValue(ir.Value):
     """An SSA value of a `fly` type; a `DslType` with one IR value."""
 
     def __init__(self, value: Any) -> None:
+        if not isinstance(value, ir.Value):
+            raise TypeError(f"{type(self).__name__} wraps a value of a trace, got {type(value).__name__}; "
+                            f"new ones come from the fx.make_* functions")
         super().__init__(value)
 
     def __str__(self) -> str:

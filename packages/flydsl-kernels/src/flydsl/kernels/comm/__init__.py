@@ -12,6 +12,7 @@ __all__ = ["CollectiveError", "ColumnParallelLinear", "Communicator", "RowParall
 # Names that callers look for here; what they need is loaded with them.
 _TRANSPORT = ("FlyDSLDispatchCombineConfig", "FlyDSLDispatchCombineIntraNodeOp", "GeometryTuningTable",
               "make_combine_jit", "make_dispatch_jit")
+_ALLREDUCE = ("FlyDSLAllreduce", "init_custom_ar", "make_allreduce_kernels", "meta_size")
 
 
 def __getattr__(name: str) -> Any:
@@ -23,6 +24,10 @@ def __getattr__(name: str) -> Any:
         from . import transport
 
         return getattr(transport, name)
+    if name in _ALLREDUCE:
+        from flydsl.kernels import custom_all_reduce
+
+        return getattr(custom_all_reduce, name)
     if name == "functional_collectives":
         from . import functional
 

@@ -33,9 +33,6 @@ from .system import DEVICE, SYSTEM
 
 __all__ = ["build_combine", "build_combine_slots", "build_dispatch", "build_pack"]
 
-ELEMENTS = 8  # that a lane combines at a time
-GROUP_LANES = SCALED // ELEMENTS  # lanes of a scale of blockwise fp8
-
 
 def _uniform(value: Any) -> Any:
     return fx.Int32(fx.rocdl.readfirstlane(fx.T.i32, value))
@@ -208,7 +205,7 @@ def build_pack(config: TransportConfig) -> Any:
 
 
 def _decoded(words: Any, config: TransportConfig) -> Any:
-    """f32 of ELEMENTS elements in 32-bit words."""
+    """f32 of a lane's elements in 32-bit words."""
     if config.out == "fp4":
         return unpack(words, "fp4")
     if config.out == "fp8":
@@ -218,22 +215,22 @@ def _decoded(words: Any, config: TransportConfig) -> Any:
 
 def _encoded(x: Any, config: TransportConfig) -> Any:
     if config.out == "fp4":
-        return fx.Vector.from_elements([pack_fp4([x[i] for i in range(ELEMENTS)])], fx.Int32)
+        return fx.Vector.from_elements([pack_fp4([x[i] for i in range(config.elements)])], fx.Int32)
     if config.out == "fp8":
         return to_quantised(x, "fp8", "nearest", config.target).bitcast(fx.Int32)
     return x.to(FLOATS[config.out]).bitcast(fx.Int32)
 
 
 def _out_words(config: TransportConfig) -> int:
-    """32-bit words of ELEMENTS combined elements."""
-    return config.out_bytes * ELEMENTS // config.hidden // 4
+    """32-bit words of a lane's combined elements."""
+    return config.out_bytes * config.elements // config.hidden // 4
 
 
 @flyc.jit
 def _weighted(tensors, row, chunk, config):
-    """ELEMENTS of a received row: the sum over its local experts of the packed rows times their weights."""
+    """A lane's elements of a received row: the sum over its local experts of the packed rows times their weights."""
     words = _out_words(config)
-    total = fx.full(ELEMENTS, 0.0, fx.Float32)
+    total = fx.full(config.elements, 0.0, fx.Float32)
     for slot in fx.range_constexpr(config.slots):
         at = row * config.slots + slot
         place = Buffer(tensors["slot_map"], fx.Int32, fx.Int64(at), 1).load(0, 1)[0]
@@ -246,28 +243,29 @@ def _weighted(tensors, row, chunk, config):
 
 @flyc.jit
 def _put(there, chunk, x, config):
-    """ELEMENTS of a row in the form in which it travels."""
+    """A lane's elements of a row in the form in which it travels."""
     if fx.const_expr(config.transport == "none"):
         there.store(chunk * _out_words(config), _encoded(x, config))
     else:
         scale = fx.Float32(1.0)
         if fx.const_expr(config.transport == "fp8_blockwise"):
-            (top,) = wave_reduce([magnitude(x).reduce("max")], imax, GROUP_LANES)
+            lanes = SCALED // config.elements
+            (top,) = wave_reduce([magnitude(x).reduce("max")], imax, lanes)
             scale = scale_of(top.bitcast(fx.Float32), "fp8", config.target)
-            if chunk % GROUP_LANES == 0:
-                there.store(config.hidden // 4 + chunk // GROUP_LANES,
+            if chunk % lanes == 0:
+                there.store(config.hidden // 4 + chunk // lanes,
                             fx.Vector.from_elements([scale.bitcast(fx.Int32)], fx.Int32))
         codes = to_quantised(x * (1.0 / scale), "fp8", "nearest", config.target)
-        there.store(chunk * (ELEMENTS // 4), codes.bitcast(fx.Int32))
+        there.store(chunk * (config.elements // 4), codes.bitcast(fx.Int32))
 
 
 def _got(row: Buffer, chunk: Any, config: TransportConfig) -> Any:
-    """f32 of ELEMENTS of a row that has travelled."""
+    """f32 of a lane's elements of a row that has travelled."""
     if config.transport == "none":
         return _decoded(row.load(chunk * _out_words(config), _out_words(config)), config)
-    x = from_quantised(row.load(chunk * (ELEMENTS // 4), ELEMENTS // 4).bitcast(fx.Int8), "fp8")
+    x = from_quantised(row.load(chunk * (config.elements // 4), config.elements // 4).bitcast(fx.Int8), "fp8")
     if config.transport == "fp8_blockwise":
-        x = x * row.load(config.hidden // 4 + chunk // GROUP_LANES, 1).bitcast(fx.Float32)[0]
+        x = x * row.load(config.hidden // 4 + chunk // (SCALED // config.elements), 1).bitcast(fx.Float32)[0]
     return x
 
 
@@ -279,7 +277,7 @@ def return_kernel(tensors, bases, rank: fx.Int32, rows: fx.Int32, signature: fx.
     peers = Peers(bases, rank, config.ranks, signature, limit)
     memory, lane = Memory(peers, config), lane_of(config.target.wave, scalar=True)
     total = _uniform(Buffer(tensors["total"], fx.Int32, None, 1).load(0, 1)[0])
-    words, chunks = _out_words(config), config.hidden // ELEMENTS
+    words, chunks = _out_words(config), config.hidden // config.elements
     peers.meet()  # the origins are done with what was combined before
     if (rows < total) & (fx.thread_idx.x == 0):
         peers.failed(SHORT, rank)
@@ -309,7 +307,7 @@ def sum_kernel(tensors, bases, rank: fx.Int32, count: fx.Int32, signature: fx.In
     """Add up what came back of every token, in the order of its slots, in f32."""
     peers = Peers(bases, rank, config.ranks, signature, limit)
     memory, lane = Memory(peers, config), lane_of(config.target.wave, scalar=True)
-    words, chunks = _out_words(config), config.hidden // ELEMENTS
+    words, chunks = _out_words(config), config.hidden // config.elements
     for token in range(fx.block_idx.x * config.waves + lane.wave, count, fx.grid_dim.x * config.waves):
         places = Buffer(tensors["map"], fx.Int32, fx.Int64(token) * config.slots, config.slots)
         found = [_uniform(places.load(slot, 1)[0]) for slot in fx.range_constexpr(config.slots)]
@@ -324,10 +322,10 @@ def sum_kernel(tensors, bases, rank: fx.Int32, count: fx.Int32, signature: fx.In
             rows = [memory.words(rank, "combined", s * config.tokens + token, config.sent_bytes // 4) for s in kept]
         out = Buffer(tensors["out"], fx.Int32, fx.Int64(token) * (config.out_bytes // 4), config.out_bytes // 4)
         for chunk in range(lane.lane, fx.Int32(chunks), config.target.wave):
-            total = fx.full(ELEMENTS, 0.0, fx.Float32)
+            total = fx.full(config.elements, 0.0, fx.Float32)
             for slot in fx.range_constexpr(config.slots):
                 value = _got(rows[slot], chunk, config)
-                total = total + exists[slot].select(value, fx.full(ELEMENTS, 0.0, fx.Float32))
+                total = total + exists[slot].select(value, fx.full(config.elements, 0.0, fx.Float32))
             out.store(chunk * words, _encoded(total, config))
         if lane.lane < config.slots:
             weight = fx.Float32(0.0)

@@ -63,6 +63,11 @@ class TransportConfig(KernelConfig):
         return int(self.hidden * DISPATCH_BYTES[self.dtype])
 
     @property
+    def elements(self) -> int:
+        """That a lane combines at a time: of f32 as many as rows are multiples of."""
+        return 4 if self.out == "f32" else 8
+
+    @property
     def out_columns(self) -> int:
         """Elements of the tensor of a row of what is combined: two of fp4 share one."""
         return self.hidden // 2 if self.out == "fp4" else self.hidden

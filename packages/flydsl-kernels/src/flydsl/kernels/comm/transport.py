@@ -9,7 +9,7 @@ from typing import Any
 
 import flydsl.runtime as rt
 
-from ..host.arrays import launch
+from ..host.arrays import is_torch, launch
 from ..host.config import require
 from ..host.dtypes import FLOATS
 from ..moe.reduction import ReduceConfig
@@ -231,6 +231,8 @@ class FlyDSLDispatchCombineIntraNodeOp:
         if _name(input.dtype, where, self._dispatch.target) != self._dispatch.dtype:
             raise TypeError(f"{where}: input must be {self._dispatch.dtype}, got {input.dtype}")
         for name, array, dtype in (("weights", weights, torch.float32), ("indices", indices, torch.int32)):
+            if not is_torch(array):
+                raise TypeError(f"{where}: {name}: a torch tensor is needed, got {type(array).__name__}")
             require(where, tuple(array.shape) == (count, cfg.num_experts_per_token) and array.dtype == dtype,
                     f"{name} must be {dtype} ({count}, {cfg.num_experts_per_token}), got {array.dtype} "
                     f"{tuple(array.shape)}")

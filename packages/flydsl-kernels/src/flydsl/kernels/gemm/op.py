@@ -201,6 +201,8 @@ def _preshuffle_gemm(op: Op, a: Any, b: Any, scale_a: Any = None, scale_b: Any =
                      activation: str = "none", out_dtype: Any = None) -> Any:
     """``act(a b^T * scale_a[row] * scale_b[column] + bias)`` with a shuffled weight.
 
+    N that is no multiple of 64, or K of 64 bytes, is filled up with zeros: a copy of the weight is kept.
+
     Args:
         a: (..., K) of fp8, int8, f16 or bf16.
         b: (N, K) of the same dtype, made by ``shuffle_weight`` (its tag is checked); or for int8 activations
@@ -218,7 +220,10 @@ def _preshuffle_gemm(op: Op, a: Any, b: Any, scale_a: Any = None, scale_b: Any =
 
 
 def _blockscale_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: Any = None) -> Any:
-    """fp8 GEMM with scales f32 (K/128, M) of a and (ceil(N/128), K/128) of the shuffled weight b (N, K)."""
+    """fp8 GEMM with scales f32 (K/128, M) of a and (N/128, K/128) of the shuffled weight b (N, K), rounded up.
+
+    N that is no multiple of 64, or K of 128, is filled up with zeros: a copy of the weight is kept.
+    """
     return op(a, b, scale_a, scale_b, torch_dtype(out_dtype or "bf16"))
 
 
@@ -236,7 +241,9 @@ def _mx_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, a_dtype: str = 
              out_dtype: Any = None) -> Any:
     """Product of microscaled torch tensors on gfx950 and gfx1250: bytes (..., K/2) of fp4, or (..., K) of fp8 or of fp6
     in groups padded to 32 bytes, and a plain weight (N, K/2) or (N, K), with e8m0 scales (..., K/32) and (N, K/32), as
-    :func:`quantize_mx` gives them. On gfx1250 not fp6, and not fp4 with a weight of fp8."""
+    :func:`quantize_mx` gives them. On gfx1250 not fp6, and not fp4 with a weight of fp8. K is a multiple of 32; what is
+    no multiple of the kernel's tile (N of 64, on gfx1250 of 32, and K of 128) is filled up with zeros: a copy of the
+    weight is kept, the activations are copied."""
     return op(a, b, scale_a, scale_b, a_dtype, b_dtype, torch_dtype(out_dtype or "bf16"))
 
 
@@ -263,13 +270,15 @@ def _sample_blockscale(draw: Any, m: int, n: int, columns: int = 64) -> tuple[An
 
     a, b = draw.normal(m, n, dtype="fp8"), draw.normal(columns, n, dtype="fp8")
     b = shuffle_weight(b.view(dtype=torch_dtype("int8"))).view(b.dtype)
-    scales = draw.positive(n // SCALE_BLOCK, m), draw.positive(cdiv(columns, SCALE_BLOCK), n // SCALE_BLOCK)
+    blocks = cdiv(n, SCALE_BLOCK)
+    scales = draw.positive(blocks, m), draw.positive(cdiv(columns, SCALE_BLOCK), blocks)
     return a, b, *scales, torch_dtype("bf16"), LAYOUT
 
 
 def _blockscale_reference(a: Any, b: Any, scale_a: Any, scale_b: Any, *_: Any) -> tuple[Any]:
-    left = a.double() * scale_a.double().T.repeat_interleave(SCALE_BLOCK, 1)
-    columns = scale_b.double().repeat_interleave(SCALE_BLOCK, 0)[: b.shape[0]].repeat_interleave(SCALE_BLOCK, 1)
+    n, k = b.shape
+    left = a.double() * scale_a.double().T.repeat_interleave(SCALE_BLOCK, 1)[:, :k]
+    columns = scale_b.double().repeat_interleave(SCALE_BLOCK, 0)[:n].repeat_interleave(SCALE_BLOCK, 1)[:, :k]
     return (left @ (_plain(b).double() * columns).T,)
 
 

@@ -52,6 +52,9 @@ __all__ = ["default_tiles", "plan_blockscale", "plan_mx", "plan_preshuffle", "pl
 
 #: What N and K of `scaled_gemm` are filled up to multiples of, by architecture: those of the smallest tile.
 SCALED_SIZES = {"gfx942": (64, 64), "gfx950": (64, 64), "gfx120": (128, 32), "gfx1250": (32, 128)}
+#: The same of `mx_gemm`, and of products by shuffled weights: N, and bytes of k.
+MX_SIZES = {"gfx950": (64, 128), "gfx1250": (32, 128)}
+SHUFFLED_SIZES = 64, 64
 OUT = {torch.bfloat16: "bf16", torch.float16: "f16"}
 
 #: What launches a configuration, by its class.
@@ -137,7 +140,7 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
                     out_dtype: torch.dtype, layout: str = "") -> Plan | None:
     """``act(a b^T * scale_a[row] * scale_b[column] + bias)`` with a shuffled weight, whose tag is checked unless
     `layout` says what it would."""
-    where, b = "preshuffle_gemm", told(b, layout)
+    where, given, b = "preshuffle_gemm", b, told(b, layout)
     int4 = layout_of(b) == B_16X16_INT4
     check_layout(b, B_16X16_INT4 if int4 else B_16X16, where)
     dtype = dtype_name(a, where, ("i8", "fp8", "f16", "bf16"))
@@ -164,6 +167,13 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     require(where, epilogue in ACTIVATIONS, f"activation must be none, relu, silu or gelu, got {activation!r}")
     if not m or not n:
         return None
+    target.require(where, *PRESHUFFLE)
+    more_n, more_k = _more((n, k), (SHUFFLED_SIZES[0], SHUFFLED_SIZES[1] // a.element_size()))
+    if more_n or more_k:
+        weight = _wider_shuffled(given, more_n, more_k // 2 if int4 else more_k)
+        wide = plan_preshuffle(target, padded(rows, more_k, 1), weight, scale_a, _longer(scale_b, more_n),
+                               _longer(bias, more_n), activation, out_dtype, B_16X16_INT4 if int4 else B_16X16)
+        return _narrowed(wide, rows, n, more_n, out_dtype)
     kind = "int4" if int4 else dtype
     tile = default_tiles(target, m, n, k, 0.5 if int4 else a.element_size(), kind)
     config = preshuffle_config(where, target, n=n, k=k, **tile.sizes, out_dtype=out_name,
@@ -175,21 +185,27 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
 def plan_blockscale(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
                     out_dtype: torch.dtype, layout: str = "") -> Plan | None:
     """fp8 with a scale per (row, 128 k) of a, f32 (K/128, M), and per (128 columns, 128 k) of the shuffled b."""
-    where, b = "blockscale_gemm", told(b, layout)
+    where, given, b = "blockscale_gemm", b, told(b, layout)
     check_layout(b, B_16X16, where)
     _require_fp8(where, target, a, b)
     _require_matrix(where, b)
     n, k = b.shape
     rows = _rows(where, a, k)
     m = rows.shape[0]
-    for name, scale, shape in (("scale_a", scale_a, (k // SCALE_BLOCK, m)),
-                               ("scale_b", scale_b, (cdiv(n, SCALE_BLOCK), k // SCALE_BLOCK))):
+    blocks = cdiv(k, SCALE_BLOCK)
+    for name, scale, shape in (("scale_a", scale_a, (blocks, m)),
+                               ("scale_b", scale_b, (cdiv(n, SCALE_BLOCK), blocks))):
         require(where, tuple(scale.shape) == shape and scale.dtype == torch.float32,
                 f"{name} must be f32 of shape {shape}, got {scale.dtype} {tuple(scale.shape)}")
     out_name = _out_name(where, out_dtype)
     if not m or not n:
         return None
     target.require(where, *BLOCK_SCALE)
+    more_n, more_k = _more((n, k), (SHUFFLED_SIZES[0], SCALE_BLOCK))
+    if more_n or more_k:  # which have no block of scales of their own
+        weight = _wider_shuffled(given, more_n, more_k)
+        wide = plan_blockscale(target, padded(rows, more_k, 1), weight, scale_a, scale_b, out_dtype, B_16X16)
+        return _narrowed(wide, rows, n, more_n, out_dtype)
     tile = choose(BLOCK_SCALE[target.arch], where, target, "fp8", m, n, k)
     config = preshuffle_config(where, target, n=n, k=k, **tile.sizes, in_dtype="fp8", out_dtype=out_name,
                                block_scale=True)
@@ -217,9 +233,11 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
         return None
     if takes_preshuffled(target, n, k, 1):
         return plan_preshuffle(target, rows, preshuffled(b), scale_a, scale_b, None, "none", out_dtype)
-    columns, step = SCALED_SIZES[target.arch]
-    if (n % columns or k % step) and not (takes_row_scales(target, k) and out_dtype == torch.bfloat16):
-        return _filled_up(target, rows, b, scale_a, scale_b, out_dtype, -n % columns, -k % step)
+    more_n, more_k = _more((n, k), SCALED_SIZES[target.arch])
+    if (more_n or more_k) and not (takes_row_scales(target, k) and out_dtype == torch.bfloat16):
+        wide = plan_scaled(target, padded(rows, more_k, 1), _wider(b, more_n, more_k), scale_a,
+                           _longer(scale_b, more_n), out_dtype)
+        return _narrowed(wide, rows, n, more_n, out_dtype)
     if out_dtype != torch.bfloat16:
         raise TypeError(f"{where}: out_dtype must be torch.bfloat16 here, got {out_dtype}")
     if not m or not n:
@@ -239,14 +257,36 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
     return _plan(config, rows, b, scale_a, scale_b)
 
 
-def _filled_up(target: Target, rows: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
-               out_dtype: torch.dtype, more_n: int, more_k: int) -> Plan | None:
-    """The plan of copies with so many columns and k of zeros more, of which the columns are dropped; that of the weight
-    is kept."""
-    n = b.shape[0]
-    weight = in_order(b, f"filled up {more_n} {more_k}", lambda w: padded(padded(w, more_n, 0), more_k, 1))
-    plan = plan_scaled(target, padded(rows, more_k, 1), weight, scale_a,
-                       torch.nn.functional.pad(scale_b.reshape(-1), (0, more_n)), out_dtype)
+def _more(sizes: tuple[int, int], multiples: tuple[int, int]) -> tuple[int, int]:
+    """What fills sizes up to multiples."""
+    n, k = (-size % multiple for size, multiple in zip(sizes, multiples, strict=True))
+    return n, k
+
+
+def _wider(b: torch.Tensor, more_n: int, more_k: int) -> torch.Tensor:
+    """A copy of a plain weight with so many rows and elements of each of zeros more, which is kept."""
+    return in_order(b, f"filled up {more_n} {more_k}",
+                    lambda w: padded(padded(_bytes(w), more_n, 0), more_k, 1).view(w.dtype))
+
+
+def _wider_shuffled(b: torch.Tensor, more_n: int, more_k: int) -> torch.Tensor:
+    """The same of a shuffled weight: strips of 16 rows follow each other, and so do the blocks of k of a strip."""
+
+    def fill(w: torch.Tensor) -> torch.Tensor:
+        n, k = w.shape
+        strips = padded(padded(_bytes(w).view(n // 16, 16 * k), more_n // 16, 0), 16 * more_k, 1)
+        return strips.view(w.dtype).view(n + more_n, k + more_k)
+
+    return in_order(b, f"filled up {more_n} {more_k}", fill)
+
+
+def _longer(x: torch.Tensor | None, more: int) -> torch.Tensor | None:
+    """With so many zeros more."""
+    return None if x is None else torch.nn.functional.pad(x.reshape(-1), (0, more))
+
+
+def _narrowed(plan: Plan | None, rows: torch.Tensor, n: int, more_n: int, out_dtype: torch.dtype) -> Plan | None:
+    """The plan of a result (rows, n) by one with so many columns more, which are dropped."""
     if plan is None or not more_n:
         return plan
     wide = rows.new_empty(rows.shape[0], n + more_n, dtype=out_dtype)
@@ -282,9 +322,17 @@ def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
     require(where, all(x == y for x, y in shapes) and all(t.element_size() == 1 for t in (a, b, scale_a, scale_b)),
             f"bytes of one K with a scale per {MICRO_GROUP} are needed, got {tuple(a.shape)} of {a_dtype}, "
             f"{tuple(b.shape)} of {b_dtype}, scales {tuple(scale_a.shape)} and {tuple(scale_b.shape)}")
+    require(where, k % MICRO_GROUP == 0, f"K must be a multiple of {MICRO_GROUP}, got {k}")
     if not m or not n:
         return None
     scale_a = scale_a.reshape(m, -1)
+    more_n, more_k = _more((n, k), MX_SIZES[target.arch])
+    if more_n or more_k:  # zeros times the smallest scale
+        groups = more_k // MICRO_GROUP
+        wide = plan_mx(target, padded(_bytes(rows), more_k // FORMATS[a_dtype].per_byte, 1),
+                       _wider(b, more_n, more_k // FORMATS[b_dtype].per_byte), padded(_bytes(scale_a), groups, 1),
+                       _wider(scale_b, more_n, groups), a_dtype, b_dtype, out_dtype)
+        return _narrowed(wide, rows, n, more_n, out_dtype)
     tile = choose(tables[dtypes], where, target, " ".join(dtypes), m, n, k)
     if target.tensor_moves:
         config: GemmConfig = tiled_wmma(where, target, n, k, tile, dtypes, out_name)

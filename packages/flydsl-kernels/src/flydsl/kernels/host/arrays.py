@@ -15,10 +15,10 @@ from ..target import Target
 from .dtypes import dtype_name
 
 __all__ = [
-    "MOST_EXTENT", "address", "allocate", "array_dtype", "as_numpy", "as_rows", "as_torch", "autocast", "contiguous",
-    "copy_into", "device_type", "flat_of", "flattened", "is_recorded", "is_torch", "launch", "on_stream", "padded",
-    "permuted", "require_lasting", "span", "stream_of", "strides_of", "transposed", "vector", "vector_width",
-    "with_rows",
+    "MOST_EXTENT", "address", "allocate", "array_dtype", "as_numpy", "as_rows", "as_torch", "autocast",
+    "contiguous", "converted", "copy_into", "device_type", "flat_of", "flattened", "is_recorded", "is_torch",
+    "launch", "on_stream", "padded", "permuted", "require_lasting", "span", "stream_of", "strides_of", "transposed",
+    "vector", "vector_width", "with_rows",
 ]
 
 ACCESS_BYTES = 16  # of a lane at most
@@ -201,6 +201,15 @@ def contiguous(array: Any) -> Any:
     return np.ascontiguousarray(array)
 
 
+def converted(array: Any, name: str) -> Any:
+    """A copy in the dtype of that name."""
+    if not is_torch(array):
+        return array.astype(_NUMPY_NAMES[name])
+    import torch
+
+    return array.to(getattr(torch, _TORCH_NAMES[name]))
+
+
 def transposed(matrix: Any) -> Any:
     """A row-major copy of the transpose."""
     return contiguous(matrix.T)
@@ -231,9 +240,9 @@ def vector(array: Any, n: int, dtype: str, where: str) -> tuple[Any, str]:
         TypeError: another dtype.
         ValueError: another shape.
     """
+    name = dtype_name(array, where)
     if tuple(array.shape) != (n,):
         raise ValueError(f"{where}: expected a vector of {n} elements, got shape {tuple(array.shape)}")
-    name = dtype_name(array, where)
     if name not in (dtype, "f32"):
         raise TypeError(f"{where}: the dtype must be {dtype} (as the activations) or f32, got {name}")
     return contiguous(array), name

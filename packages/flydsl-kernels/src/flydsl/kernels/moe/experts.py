@@ -200,7 +200,8 @@ def plan_experts(target: Target, x: Any, w1: Any, w2: Any, weights: Any, ids: An
                if t is not None}
     require(where, len(devices) == 1, f"operands must be on one device, got {', '.join(sorted(devices))}")
     local, model, inter = expert_sizes(x, w1, w2, b1, b2, FORMATS[name].b is not None, where)
-    tokens, topk = routing(ids, weights, where)
+    ids, weights = routing(ids, weights, where)
+    tokens, topk = ids.shape
     require(where, tokens == x.shape[0], f"x has {x.shape[0]} rows, and ids are of {tokens} tokens")
     experts = local if expert_mask is None else expert_mask.shape[0]
     marks = expert_marks(expert_mask, experts, where)
@@ -209,7 +210,7 @@ def plan_experts(target: Target, x: Any, w1: Any, w2: Any, weights: Any, ids: An
         require(where, count == local, f"expert_mask has {count} experts, and there are weights of {local}")
     config = experts_config(where, target, tokens, topk, experts, model, inter, dtype, activation, limit,
                             (b1 is not None, b2 is not None), marks is not None, name, scales)
-    operands = dict(x=contiguous(x), ids=contiguous(ids), weights=contiguous(weights), mask=marks)
+    operands = dict(x=contiguous(x), ids=ids, weights=weights, mask=marks)
     for i, w, s, b, part, alternate in ((1, w1, w1_scale, b1, config.up, interleaved),
                                         (2, w2, w2_scale, b2, config.down, False)):
         weight_dtype(w, part, f"{where}: w{i}")

@@ -57,13 +57,14 @@ def plan_gradient(target: Target, dy: Any, x: Any, w1: Any, w2: Any, weights: An
     dtype = dtype_name(x, where, ("f16", "bf16"))
     require(where, w1.dtype == x.dtype == w2.dtype, f"w1 and w2 must be {x.dtype} as x, got {w1.dtype} and {w2.dtype}")
     local, model, inter = expert_sizes(x, w1, w2, b1, b2, False, where)
-    (tokens, topk), two = routing(ids, weights, where), 2 * inter
+    ids, weights = routing(ids, weights, where)
+    (tokens, topk), two = ids.shape, 2 * inter
     dtype_name(dy, f"{where}: dy")
     require(where, tuple(dy.shape) == tuple(x.shape) and tokens == len(x),
             f"dy must be {tuple(x.shape)} as x, and ids of its tokens, got {tuple(dy.shape)} and {tuple(ids.shape)}")
     if not tokens:
         return None
-    dy, x, weights, ids = dy.to(x.dtype).contiguous(), x.contiguous(), weights.contiguous(), ids.contiguous()
+    dy, x = dy.to(x.dtype).contiguous(), x.contiguous()
     b1, b2 = (None if b is None else b.contiguous() for b in (b1, b2))
     experts = local if expert_mask is None else expert_mask.shape[0]
     expert_mask = expert_marks(expert_mask, experts, where)

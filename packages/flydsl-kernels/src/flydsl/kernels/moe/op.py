@@ -258,7 +258,8 @@ MOE = Op(
         x: (tokens, model), f16 or bf16.
         w1: (E, 2 inter, model), gate rows first (alternating if `interleaved`); w2: (E, model, inter). Their order
             for the kernel is made once and kept while they live.
-        weights, ids: f32 and i32 (tokens, k), of :func:`route`. A slot whose expert does not exist adds nothing.
+        weights, ids: (tokens, k), f32 and i32 of :func:`route`, or another float and i64 as torch has them. A slot
+            whose expert does not exist adds nothing.
         activation: "silu" or "gelu" (by tanh) of gate, times up; "swiglu": ``g sigmoid(1.702 g) (u + 1)``; "situ":
             ``tanh(g) sigmoid(g) tanh(u)``.
         limit: gate is clamped at it from above and up at both sides, before the activation; 7 by default for "swiglu".

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..host.arrays import allocate, contiguous, flat_of
+from ..host.arrays import allocate, contiguous, converted, flat_of
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..op import Op, Plan, Result
@@ -15,15 +15,18 @@ from .sorting import MAX_TOKENS, build_moe_sorting_module, capacity, shares, sor
 __all__ = ["MOE_SORT", "expert_marks", "routing", "sample_routing"]
 
 
-def routing(ids: Any, weights: Any, where: str) -> tuple[int, int]:
-    """(tokens, k) of the experts and weights of tokens. TypeError or ValueError if they are not as they must be."""
-    dtype_name(ids, f"{where}: ids", ("i32",))
-    dtype_name(weights, f"{where}: weights", ("f32",))
+def routing(ids: Any, weights: Any, where: str) -> tuple[Any, Any]:
+    """The experts and weights of tokens, dense i32 and f32 (tokens, k). TypeError or ValueError if they are not as they
+    must be."""
+    if dtype_name(ids, f"{where}: ids", ("i32", "i64")) == "i64":  # as torch.topk gives them
+        ids = converted(ids.clip(-1, 2**31 - 1), "i32")  # no expert stays none
+    if dtype_name(weights, f"{where}: weights") != "f32":
+        weights = converted(weights, "f32")
     require(where, len(ids.shape) == 2 and tuple(ids.shape) == tuple(weights.shape),
             f"ids and weights must both be (tokens, k), got {tuple(ids.shape)} and {tuple(weights.shape)}")
-    tokens, topk = ids.shape
-    require(where, tokens < MAX_TOKENS, f"at most {MAX_TOKENS - 1} tokens are supported, got {tokens}")
-    return tokens, topk
+    require(where, ids.shape[0] < MAX_TOKENS,
+            f"at most {MAX_TOKENS - 1} tokens are supported, got {ids.shape[0]}")
+    return contiguous(ids), contiguous(weights)
 
 
 def expert_marks(mask: Any, experts: int, where: str) -> Any:
@@ -33,14 +36,15 @@ def expert_marks(mask: Any, experts: int, where: str) -> Any:
 
 def _plan_sort(target: Target, ids: Any, weights: Any, num_experts: int, block: int, expert_mask: Any) -> Plan | None:
     where = "moe_sort"
-    tokens, topk = routing(ids, weights, where)
+    ids, weights = routing(ids, weights, where)
+    tokens, topk = ids.shape
     marks = expert_marks(expert_mask, num_experts, where)
     groups, rounds = shares(tokens, topk)
     run = build_moe_sorting_module(num_experts, topk, block, groups == 1, marks is not None, target=target)
-    entries = contiguous(ids), contiguous(weights)
     words = sort_workspace(tokens, topk, num_experts)
     counts = allocate(target, ids, (words,), "i32") if words else None
-    return Plan(lambda: run, lambda *outs: (*entries, *outs, marks, None, counts, None, tokens, groups, rounds, 0, 0))
+    return Plan(lambda: run,
+                lambda *outs: (ids, weights, *outs, marks, None, counts, None, tokens, groups, rounds, 0, 0))
 
 
 def _sort_results(ids: Any, weights: Any, num_experts: int, block: int, expert_mask: Any) -> tuple[Result, ...]:
@@ -80,8 +84,8 @@ MOE_SORT = Op(
     """`(rows, weights, experts, valid)`: tokens in the order of their experts, each expert's padded to whole blocks
 
     Args:
-        ids: i32 (tokens, k), the experts of each token; one that is not in 0 .. num_experts - 1 is left out.
-        weights: f32 (tokens, k).
+        ids: i32 or i64 (tokens, k), the experts of each token; one that is not in 0 .. num_experts - 1 is left out.
+        weights: (tokens, k), f32, f16 or bf16.
         num_experts: E.
         block: rows to whose multiples those of an expert are padded.
         expert_mask: i32 (E,): experts of zero get no rows, and the others are numbered without them.

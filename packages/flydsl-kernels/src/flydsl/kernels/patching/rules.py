@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import functools
 import re
+import types
 import warnings
 import weakref
 from collections import Counter
@@ -276,11 +277,28 @@ def _unknown_kind(module: nn.Module) -> str:
     return ""
 
 
-class _Forward:
+class _Replacement:
+    """Takes the place of the ``forward`` of `module`, and has its signature and code for those who ask for them (the
+    trainer of Hugging Face, torch.export). A pickled module is loaded with its own forward."""
+
+    module: nn.Module
+
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        return types.MethodType(type(self.module).forward, self.module)
+
+    @property
+    def __code__(self) -> types.CodeType:
+        return type(self.module).forward.__code__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial, (type(self.module).forward, self.module)
+
+
+class _Forward(_Replacement):
     """Takes the place of a module's ``forward``.
 
-    A deep copy of the module gets one of its own that works on the copy and is counted at the same call site; a
-    pickled module is loaded with its own forward.
+    A deep copy of the module gets one of its own that works on the copy and is counted at the same call site.
     """
 
     def __init__(self, module: nn.Module, shared: _Shared, run: Callable[..., Any] | None = None) -> None:
@@ -291,9 +309,6 @@ class _Forward:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Forward:
         return _Forward(copy.deepcopy(self.module, memo), self.shared, copy.copy(self.run))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial, (type(self.module).forward, self.module)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         module, shared = self.module, self.shared
@@ -331,26 +346,23 @@ class _Forward:
 _SDPA = "scaled_dot_product_attention"
 
 
-class _Attending:
+class _Attending(_Replacement):
     """Takes the place of a model's ``forward``: calls of torch's attention function within it run the kernel.
 
-    Copies of the model count at the same call site; a pickled model is loaded with its own forward.
+    Copies of the model count at the same call site.
     """
 
-    def __init__(self, model: nn.Module, report: PatchReport, strict: bool, within: _Forward | None = None,
+    def __init__(self, module: nn.Module, report: PatchReport, strict: bool, within: _Forward | None = None,
                  site: CallSite | None = None) -> None:
-        self.model, self.report, self.strict = model, report, strict
+        self.module, self.report, self.strict = module, report, strict
         self.within = within  # what took the place of the model's forward before
         self.device = device_type()
         self.site = site or CallSite(_SDPA, "function", "flydsl::attention_fwd")
         self.announced: set[str] = set()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Attending:
-        return _Attending(copy.deepcopy(self.model, memo), self.report, self.strict, copy.deepcopy(self.within, memo),
+        return _Attending(copy.deepcopy(self.module, memo), self.report, self.strict, copy.deepcopy(self.within, memo),
                           self.site)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial, (type(self.model).forward, self.model)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
@@ -362,7 +374,7 @@ class _Attending:
         """The forward itself."""
         if self.within is not None:
             return self.within(*args, **kwargs)
-        return type(self.model).forward(self.model, *args, **kwargs)
+        return type(self.module).forward(self.module, *args, **kwargs)
 
     def attend(self, *args: Any, **kwargs: Any) -> Any:
         """A call of torch's function."""
@@ -383,10 +395,10 @@ class _Attending:
         return nn.functional.scaled_dot_product_attention(*args, **kwargs)
 
     def undo(self) -> None:
-        if isinstance(self.model.__dict__.get("forward"), _Attending):
-            del self.model.__dict__["forward"]
+        if isinstance(self.module.__dict__.get("forward"), _Attending):
+            del self.module.__dict__["forward"]
             if self.within is not None:
-                self.model.forward = self.within
+                self.module.forward = self.within
 
 
 @dataclass
@@ -460,6 +472,10 @@ def patch(model: nn.Module, *, strict: bool = False, only: str | tuple[str, ...]
         kind, known = type(module).__name__, False
         if id(module) in within:
             continue
+        if isinstance(module, torch.jit.ScriptModule):
+            report.sites.append(CallSite(name, kind, None, "TorchScript runs its own code"))
+            within.update(map(id, module.modules()))
+            continue
         rule = next((r for r in _RULES if r.matches(module)), None)
         why = _unknown_kind(module) if rule is None else ""
         if id(module) in parts:
@@ -482,7 +498,8 @@ def patch(model: nn.Module, *, strict: bool = False, only: str | tuple[str, ...]
         within.update(map(id, _computed_parts(module)))
     _open_encoder_layers(model, report)
     wanted = (only is None or any(_SDPA.endswith(o) for o in only)) and not _lacking("attention_fwd")
-    alone = next(model.children(), None) is None or isinstance(model, nn.MultiheadAttention)
+    whole = isinstance(model, nn.MultiheadAttention | torch.jit.ScriptModule)
+    alone = whole or next(model.children(), None) is None
     own = model.__dict__.get("forward")
     inner = own if isinstance(own, _Forward) and any(own.shared.site is site for site in report.sites) else None
     if wanted and not alone and (inner is not None or not _is_replaced(model)):

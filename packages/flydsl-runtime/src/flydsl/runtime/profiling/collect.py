@@ -151,7 +151,7 @@ def _start(library: ctypes.CDLL, what: int, selection: Selection) -> int:
 def _take(library: ctypes.CDLL) -> list[LaunchProfile]:
     launches = handed_out(library, "flysimProfileTake")
     for entry in launches:
-        if found := schedules.of_kernel(entry["arch"], entry["kernel"]):
+        if found := schedules.of_kernel(entry["arch"], entry["kernel"], entry["code"]):
             entry["schedules"] = found
     return [LaunchProfile(entry) for entry in launches]
 

@@ -242,22 +242,32 @@ def _cost(launch: LaunchProfile) -> float:
     return launch.microseconds or float(sum(launch.mix().values()))
 
 
-def _key(launch: LaunchProfile) -> tuple[str, str]:
-    return launch.kernel, json.dumps(launch.raw["grid"])
+def _keyed(launches: Sequence[LaunchProfile]) -> dict[tuple[str, int, str], LaunchProfile]:
+    """The last launch of each kernel with each grid. Code objects, which change from run to run, may have kernels of one
+    name: those of one run are told apart by the order in which they were launched.
+    """
+    codes: dict[str, list[str]] = {}
+    keyed = {}
+    for launch in launches:
+        same = codes.setdefault(launch.kernel, [])
+        if launch.code not in same:
+            same.append(launch.code)
+        keyed[launch.kernel, same.index(launch.code), json.dumps(launch.raw["grid"])] = launch
+    return keyed
 
 
 def _matched(before: Sequence[LaunchProfile], after: Sequence[LaunchProfile]
              ) -> tuple[list[tuple[LaunchProfile, LaunchProfile]], list[LaunchProfile], list[LaunchProfile]]:
     """Launches of one kernel (and grid, where both runs have it), and those of one run only."""
-    old, pairs, new = {_key(x): x for x in before}, [], []
-    unmatched = []
-    for launch in {_key(x): x for x in after}.values():
-        if _key(launch) in old:
-            pairs.append((old.pop(_key(launch)), launch))
+    old, pairs, new = _keyed(before), [], []
+    unmatched = {}
+    for key, launch in _keyed(after).items():
+        if key in old:
+            pairs.append((old.pop(key), launch))
         else:
-            unmatched.append(launch)
-    for launch in unmatched:  # another grid
-        same = next((key for key in old if key[0] == launch.kernel), None)
+            unmatched[key] = launch
+    for key, launch in unmatched.items():  # another grid, or another kernel of that name
+        same = min((other for other in old if other[0] == key[0]), key=lambda other: other[1] != key[1], default=None)
         if same is None:
             new.append(launch)
         else:

@@ -163,6 +163,13 @@ class LaunchProfile:
         return self.raw["kernel"]
 
     @property
+    def code(self) -> str:
+        """Which code object the kernel is in (:func:`flydsl.runtime.schedules.code_digest`): others may have kernels of
+        its name. Empty in profiles of older simulators, which do not tell.
+        """
+        return self.raw.get("code", "")
+
+    @property
     def arch(self) -> str:
         """Simulated architecture."""
         return self.raw["arch"]
@@ -315,7 +322,7 @@ class LaunchProfile:
         """The derived figures, for JSON."""
         cycles, extra, degree = self.lds_conflicts()
         out: dict[str, Any] = {
-            "kernel": self.kernel, "arch": self.arch, "simulated": True,
+            "kernel": self.kernel, "code": self.code, "arch": self.arch, "simulated": True,
             "grid": self.raw["grid"], "block": self.raw["block"], "waves": self.waves,
             "registers": {k: self.raw[k] for k in ("vgprs", "agprs", "sgprs")},
             "lds_bytes": self.raw["lds_bytes"], "scratch_bytes": self.raw["scratch_bytes"],

@@ -215,7 +215,7 @@ def render(launches: Sequence[LaunchProfile], compare: Sequence[LaunchProfile] |
 
     Repeated launches of a kernel with one grid are shown once.
     """
-    unique = {(x.kernel, json.dumps(x.raw["grid"])): x for x in launches}
+    unique = {(x.code, x.kernel, json.dumps(x.raw["grid"])): x for x in launches}
     ordered = sorted(unique.values(), key=lambda x: -(x.microseconds or sum(x.mix().values())))
     body = "".join(_launch(launch, n) for n, launch in enumerate(ordered)) or "<p>No kernel was launched.</p>"
     if len(ordered) > 1:

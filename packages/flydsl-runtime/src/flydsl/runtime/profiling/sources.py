@@ -42,12 +42,12 @@ def texts(launch: LaunchProfile) -> dict[str, dict[str, str]]:
 
 def with_texts(launches: Iterable[LaunchProfile]) -> Iterator[dict[str, Any]]:
     """What is known of every launch, with the text of its lines."""
-    known: dict[tuple[str, str, int], dict[str, dict[str, str]]] = {}
+    known: dict[tuple[str, str, str, int], dict[str, dict[str, str]]] = {}
     for launch in launches:
         if "sources" in launch.raw:
             yield launch.raw
             continue
-        kernel = (launch.kernel, launch.arch, len(launch.instructions))
+        kernel = (launch.code, launch.kernel, launch.arch, len(launch.instructions))
         if kernel not in known:
             known[kernel] = texts(launch)
         yield {**launch.raw, "sources": known[kernel]}

@@ -100,9 +100,9 @@ def format_profile(launches: Sequence[LaunchProfile]) -> str:
     """All launches; repeated launches of one kernel with one grid are shown once, with their number."""
     if not launches:
         return "no kernel was launched on the simulator"
-    groups: dict[tuple[str, str, str], list[LaunchProfile]] = {}
+    groups: dict[tuple[str, str, str, str], list[LaunchProfile]] = {}
     for launch in launches:
-        key = (launch.kernel, str(launch.raw["grid"]), str(launch.raw["block"]))
+        key = (launch.code, launch.kernel, str(launch.raw["grid"]), str(launch.raw["block"]))
         groups.setdefault(key, []).append(launch)
     texts = []
     for same in groups.values():
