@@ -148,9 +148,11 @@ class MlaConfig(DecodeConfig):
 
     @property
     def begun(self) -> int:
-        """Of the reads of the next tile, those that are started among the last products of a late tile: behind the
-        barrier that the wave then passes there."""
-        return self.ahead if self.late else 0
+        """Of the reads of the next tile, those that are started among the last products of this one by a wave that is
+        `alone`: behind the barrier that it then passes there."""
+        if self.blocks == 1:
+            return self.ahead if self.late else 0
+        return self.ahead * 3 // 4
 
     @property
     def share(self) -> int:

@@ -110,6 +110,7 @@ def attend_latents(tensors, sizes, config, share, results):
         tile.turn()
         if fx.const_expr(config.late):
             weights.fill(0.0)
+        if fx.const_expr(config.begun):
             tile.keys(first, scores, own)[0].read(config.begun)
         for step in fx.pipeline_range(pipeline):
             copies = tile.moves(step, len(queries.operands))
@@ -123,14 +124,17 @@ def attend_latents(tensors, sizes, config, share, results):
             tokens = share.begin + step.tile * config.keys
             weighing = [Work(partial(logits.apply, scores, state.places, tokens)), *softmax.begin(),
                         *softmax.finish(sums)]
-            if fx.const_expr(config.late):
-                tile.turn()
-                weave(values, config.turned(weights), weighing[:-1], ahead=config.ahead, first=READY,
-                      following=tile.keys(first, scores, own)[0], turn=step, split=False)
-                weighing[-1].run()  # which may scale the sums, behind all that belongs to the base before
-            else:
+            if not config.late:
                 do(weighing)
-                weave(values, config.turned(weights), ahead=config.ahead)
+            turn = {}
+            if config.begun:
+                tile.turn()
+                turn = dict(following=tile.keys(first, scores, own)[0], turn=step, split=not config.late)
+            weave(values, config.turned(weights), weighing[:-1] if config.late else (), ahead=config.ahead, first=READY,
+                  **turn)
+            if config.late:
+                weighing[-1].run()  # which may scale the sums, behind all that belongs to the base before
+            if not config.begun:
                 tile.turn()
 
     # Places of results are computed here: what the places of queries have in common with them would stay in registers.
