@@ -38,72 +38,10 @@ if(stubs)
     SOURCES ${stubs})
 endif()
 
-# fly_replace(VARIABLE FILE FROM TO): every FROM in the text of an upstream file becomes TO.
-function(fly_replace variable file from to)
-  string(FIND "${${variable}}" "${from}" at)
-  if(at EQUAL -1)
-    message(FATAL_ERROR "${file} of the MLIR bindings changed: it does not have \"${from}\"")
-  endif()
-  string(REPLACE "${from}" "${to}" text "${${variable}}")
-  set(${variable} "${text}" PARENT_SCOPE)
-endfunction()
-set(fly_patched_dir "${CMAKE_BINARY_DIR}/patched")
-
-# ir.py imports NumPy for a few attribute builders, which is half of the time of importing it. Here
-# NumPy is imported when one of them runs.
-file(READ "${fly_py_src}/MLIRPythonSources.Core.Python/ir.py" fly_ir_py)
-string(CONCAT fly_lazy_numpy
-  "    class _LazyNumpy:\n"
-  "        def __getattr__(self, name):\n"
-  "            import numpy\n\n"
-  "            return getattr(numpy, name)\n\n"
-  "    np = _LazyNumpy()\n")
-fly_replace(fly_ir_py ir.py "    import numpy as np\n" "${fly_lazy_numpy}")
-file(CONFIGURE OUTPUT "${fly_patched_dir}/ir.py" CONTENT "${fly_ir_py}" @ONLY)
+include(FlyPatches) # ir.py, IRCore.cpp, IRCore.h -> ${fly_patched_dir}
 declare_mlir_python_sources(FlyPy.Core.Python.ir ROOT_DIR "${fly_patched_dir}"
   ADD_TO_PARENT FlyPy SOURCES ir.py)
-
-# An operation in Python, and so its values and blocks, keeps what it is in: upstream, most of them
-# keep only their context, and end the process when they are used after their module.
 set(fly_py_support "${fly_py_src}/MLIRPythonExtension.MLIRPythonSupport")
-file(READ "${fly_py_support}/IRCore.cpp" fly_ir_core)
-fly_replace(fly_ir_core IRCore.cpp [[
-  if (parentKeepAlive) {
-    unownedOperation->parentKeepAlive = std::move(parentKeepAlive);
-  }
-]] [[
-  if (!parentKeepAlive) {
-    MlirOperation top = operation;
-    for (MlirOperation outer = top; !mlirOperationIsNull(outer);
-         outer = mlirOperationGetParentOperation(outer))
-      top = outer;
-    auto &liveModules = unownedOperation->getContext()->liveModules;
-    auto module = liveModules.find(mlirModuleFromOperation(top).ptr);
-    if (module != liveModules.end())
-      parentKeepAlive = nb::borrow<nb::object>(module->second.first);
-  }
-  unownedOperation->parentKeepAlive = std::move(parentKeepAlive);
-]])
-fly_replace(fly_ir_core IRCore.cpp [[
-  assert(!attached && "operation already attached");
-  attached = true;
-]] [[
-  assert(!attached && "operation already attached");
-  attached = true;
-  parentKeepAlive = parent;
-]])
-fly_replace(fly_ir_core IRCore.cpp
-  "operation.setAttached();" "operation.setAttached(block.getParentOperation().getObject());")
-fly_replace(fly_ir_core IRCore.cpp
-  "forOperation(parentOperation->getContext(), next);"
-  "forOperation(parentOperation->getContext(), next, parentOperation.getObject());")
-fly_replace(fly_ir_core IRCore.cpp
-  "forOperation(parentOperation->getContext(), childOp)"
-  "forOperation(parentOperation->getContext(), childOp, parentOperation.getObject())")
-fly_replace(fly_ir_core IRCore.cpp
-  "return PyOperation::forOperation(getContext(), operation);"
-  "return PyOperation::forOperation(getContext(), operation, parentKeepAlive);")
-file(CONFIGURE OUTPUT "${fly_patched_dir}/IRCore.cpp" CONTENT "${fly_ir_core}" @ONLY)
 file(RELATIVE_PATH fly_ir_core_path "${fly_py_support}" "${fly_patched_dir}/IRCore.cpp")
 
 declare_mlir_python_extension(FlyPy.Support _PRIVATE_SUPPORT_LIB MODULE_NAME MLIRPythonSupport

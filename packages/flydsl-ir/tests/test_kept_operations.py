@@ -108,3 +108,31 @@ def test_what_is_in_an_operation_keeps_it() -> None:
     del function
     gc.collect()
     assert "arith.addi" in str(value.owner.parent)
+
+
+def test_what_was_in_an_erased_operation_is_told() -> None:
+    context = ir.Context()
+    with context, ir.Location.unknown():
+        module = ir.Module.parse(TEXT)
+        function = module.body.operations[0]
+        addition = _block(module).operations[0]
+        visited: list[ir.Operation] = []
+        module.operation.walk(lambda op: (visited.append(op), ir.WalkResult.ADVANCE)[1])
+        taken = [addition, addition.result, addition.operands[0], _block(module), _block(module).arguments[0],
+                 module.body.operations[0], *visited[:-1]]
+        value = taken[1]
+        numbers = {value: 1}
+        function.erase()
+        for what in taken:
+            with pytest.raises(RuntimeError, match="the operation has been invalidated"):
+                str(what)
+        for use in (lambda: value.type, lambda: value.owner.name, lambda: list(value.uses), value.get_name,
+                    lambda: value.replace_all_uses_with(value)):
+            with pytest.raises(RuntimeError, match="the operation has been invalidated"):
+                use()
+        with pytest.raises((RuntimeError, TypeError)):
+            ir.Operation.create("builtin.unrealized_conversion_cast", operands=[value], results=[])
+        with pytest.raises((RuntimeError, TypeError)):
+            fly.get_scalar(value)
+        assert numbers.pop(value) == 1
+        assert str(module).split() == ["module", "{", "}"]

@@ -49,9 +49,10 @@ KERNEL void keys(const volatile GLOBAL v4 *in, GLOBAL v4 *out, u32 heads, u32 bl
     for (u32 k = TID(); k < cols; k += 256) s ^= row[k] * s + pass;
   out[WG() * 256 + TID()] = s;
 }
-/* Each lane reads lines of its own, 32 words apart and out of order; of two work-groups one reads `turns` times, one once. */
+/* Each lane reads lines of its own, out of order; of two work-groups one reads `turns` times, one once. */
 KERNEL void apart(const volatile GLOBAL u32 *in, GLOBAL u32 *out, u32 turns) {
-  u32 lane = (TID() & ~63u) | (TID() * 5 & 63), s = 0, first = WG() / 2 * (turns + 1) + (WG() & 1) * turns;
+  u32 lane = (TID() & ~63u) | (TID() * 5 & 63), s = 0;
+  u32 first = WG() / 2 * (turns + 1) + (WG() & 1) * turns;
   for (u32 k = 0; k < (WG() & 1 ? 1 : turns); ++k) s += in[((first + k) * 256 + lane) * 32];
   out[WG() * 256 + TID()] = s;
 }

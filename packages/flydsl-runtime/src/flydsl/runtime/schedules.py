@@ -30,6 +30,6 @@ def register(arch: str, schedules: Mapping[str, Sequence[Mapping[str, Any]]], co
 
 
 def of_kernel(arch: str, kernel: str, code: str = "") -> list[dict[str, Any]]:
-    """The loops with hints of a kernel of a code object (by :func:`code_digest`); empty if it has none or nobody told."""
+    """The loops with hints of a kernel of the code object with a digest; empty if it has none or nobody told."""
     arch = arch.split(":")[0]
     return _known.get((arch, code, kernel)) or _known.get((arch, "", kernel), [])

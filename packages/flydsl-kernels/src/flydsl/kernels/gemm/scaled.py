@@ -171,9 +171,9 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     more_n, more_k = _more((n, k), (SHUFFLED_SIZES[0], SHUFFLED_SIZES[1] // a.element_size()))
     if more_n or more_k:
         weight = _wider_shuffled(given, more_n, more_k // 2 if int4 else more_k)
-        wide = plan_preshuffle(target, padded(rows, more_k, 1), weight, scale_a, _longer(scale_b, more_n),
-                               _longer(bias, more_n), activation, out_dtype, B_16X16_INT4 if int4 else B_16X16)
-        return _narrowed(wide, rows, n, more_n, out_dtype)
+        filled = plan_preshuffle(target, padded(rows, more_k, 1), weight, scale_a, _longer(scale_b, more_n),
+                                 _longer(bias, more_n), activation, out_dtype, B_16X16_INT4 if int4 else B_16X16)
+        return _narrowed(filled, rows, n, more_n, out_dtype)
     kind = "int4" if int4 else dtype
     tile = default_tiles(target, m, n, k, 0.5 if int4 else a.element_size(), kind)
     config = preshuffle_config(where, target, n=n, k=k, **tile.sizes, out_dtype=out_name,
@@ -204,8 +204,8 @@ def plan_blockscale(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     more_n, more_k = _more((n, k), (SHUFFLED_SIZES[0], SCALE_BLOCK))
     if more_n or more_k:  # which have no block of scales of their own
         weight = _wider_shuffled(given, more_n, more_k)
-        wide = plan_blockscale(target, padded(rows, more_k, 1), weight, scale_a, scale_b, out_dtype, B_16X16)
-        return _narrowed(wide, rows, n, more_n, out_dtype)
+        filled = plan_blockscale(target, padded(rows, more_k, 1), weight, scale_a, scale_b, out_dtype, B_16X16)
+        return _narrowed(filled, rows, n, more_n, out_dtype)
     tile = choose(BLOCK_SCALE[target.arch], where, target, "fp8", m, n, k)
     config = preshuffle_config(where, target, n=n, k=k, **tile.sizes, in_dtype="fp8", out_dtype=out_name,
                                block_scale=True)
@@ -235,9 +235,9 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
         return plan_preshuffle(target, rows, preshuffled(b), scale_a, scale_b, None, "none", out_dtype)
     more_n, more_k = _more((n, k), SCALED_SIZES[target.arch])
     if (more_n or more_k) and not (takes_row_scales(target, k) and out_dtype == torch.bfloat16):
-        wide = plan_scaled(target, padded(rows, more_k, 1), _wider(b, more_n, more_k), scale_a,
-                           _longer(scale_b, more_n), out_dtype)
-        return _narrowed(wide, rows, n, more_n, out_dtype)
+        filled = plan_scaled(target, padded(rows, more_k, 1), _wider(b, more_n, more_k), scale_a,
+                             torch.nn.functional.pad(scale_b.reshape(-1), (0, more_n)), out_dtype)
+        return _narrowed(filled, rows, n, more_n, out_dtype)
     if out_dtype != torch.bfloat16:
         raise TypeError(f"{where}: out_dtype must be torch.bfloat16 here, got {out_dtype}")
     if not m or not n:
@@ -329,10 +329,10 @@ def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
     more_n, more_k = _more((n, k), MX_SIZES[target.arch])
     if more_n or more_k:  # zeros times the smallest scale
         groups = more_k // MICRO_GROUP
-        wide = plan_mx(target, padded(_bytes(rows), more_k // FORMATS[a_dtype].per_byte, 1),
-                       _wider(b, more_n, more_k // FORMATS[b_dtype].per_byte), padded(_bytes(scale_a), groups, 1),
-                       _wider(scale_b, more_n, groups), a_dtype, b_dtype, out_dtype)
-        return _narrowed(wide, rows, n, more_n, out_dtype)
+        filled = plan_mx(target, padded(_bytes(rows), more_k // FORMATS[a_dtype].per_byte, 1),
+                         _wider(b, more_n, more_k // FORMATS[b_dtype].per_byte), padded(_bytes(scale_a), groups, 1),
+                         _wider(scale_b, more_n, groups), a_dtype, b_dtype, out_dtype)
+        return _narrowed(filled, rows, n, more_n, out_dtype)
     tile = choose(tables[dtypes], where, target, " ".join(dtypes), m, n, k)
     if target.tensor_moves:
         config: GemmConfig = tiled_wmma(where, target, n, k, tile, dtypes, out_name)

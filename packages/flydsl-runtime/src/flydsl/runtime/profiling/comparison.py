@@ -243,8 +243,8 @@ def _cost(launch: LaunchProfile) -> float:
 
 
 def _keyed(launches: Sequence[LaunchProfile]) -> dict[tuple[str, int, str], LaunchProfile]:
-    """The last launch of each kernel with each grid. Code objects, which change from run to run, may have kernels of one
-    name: those of one run are told apart by the order in which they were launched.
+    """The last launch of each kernel with each grid. Code objects, which change from run to run, may have kernels of
+    one name: those of one run are told apart by the order in which they were launched.
     """
     codes: dict[str, list[str]] = {}
     keyed = {}
