@@ -29,6 +29,7 @@ from measure import compile_seconds, warm_up
 NOTE = "estimates of the simulator's timing model at peak clocks; no GPU was involved"
 LENGTHS = (256, 1024)  # passing rows of the two launches whose difference is the steady state
 DECODED = 64  # sequences of a decode launch
+LATENT_HEADS = 128  # of MLA
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,17 @@ def backward(target: Any, rows: int, keys: int, heads: int, d: int = 128,
                      *(None,) * 4, None, -1, 0 if causal else -1)
 
 
+def latents(target: Any, rows: int, tokens: int, sequences: int, cache: str) -> tuple[Any, list[Any]]:
+    """An MLA launch of `rows` for each of so many sequences, all of the same context: memory does not bind it."""
+    from flydsl.kernels.testing import Draw
+
+    q, stored, table, lengths, *options = _operation("mla_decode").sample(
+        Draw(target), 1, 576, dtype="bf16", cache=cache, context=tokens, page=1, heads=LATENT_HEADS, full=True)
+    count = max(rows * sequences // LATENT_HEADS, 1)
+    return _prepared("mla_decode", q.repeat(count, 1, 1, 1), stored, table.repeat(count, 1), lengths.repeat(count),
+                     *options)
+
+
 def cases(target: Any, sequence: int, heads: int, context: int) -> Iterator[Case]:
     """The launches of the table."""
     from flydsl.kernels.testing import Draw
@@ -117,10 +129,11 @@ def cases(target: Any, sequence: int, heads: int, context: int) -> Iterator[Case
             "paged_attention", *_operation("paged_attention").sample(
                 Draw(target), DECODED, 128, dtype="bf16", cache=cache, context=context, heads=(8, 1), full=True)))
     for cache in ("bf16", "fp8"):
-        yield Case(f"MLA, {cache} cache", f"{DECODED // 2} x {context} x 128 heads", lambda cache=cache: _prepared(
+        shape = f"{DECODED // 2} x {context} x {LATENT_HEADS} heads"
+        yield Case(f"MLA, {cache} cache", shape, lambda cache=cache: _prepared(
             "mla_decode", *_operation("mla_decode").sample(
-                Draw(target), DECODED // 2, 576, dtype="bf16", cache=cache, context=context, page=1, heads=128,
-                full=True)))
+                Draw(target), DECODED // 2, 576, dtype="bf16", cache=cache, context=context, page=1,
+                heads=LATENT_HEADS, full=True)))
 
 
 def measured(case: Case) -> list[Row]:
@@ -177,6 +190,8 @@ def steady_loops(target: Any) -> list[Steady]:
         Steady("forward fp8 128", lambda rows, n, heads: forward(target, rows, n, heads, stored="fp8")),
         Steady("backward, queries bf16 128", lambda rows, n, heads: backward(target, rows, n, heads)),
         Steady("backward, keys bf16 128", lambda rows, n, heads: backward(target, n, rows, heads), 1),
+        Steady("MLA bf16 128", lambda rows, n, count: latents(target, rows, n, count, "bf16")),
+        Steady("MLA fp8 128", lambda rows, n, count: latents(target, rows, n, count, "fp8")),
     ]
 
 

@@ -411,6 +411,20 @@ def test_mla_is_checked(count):
     assert not report.findings
 
 
+@pytest.mark.parametrize(("arch", "together", "wide"), [("gfx942", 4, 2), ("gfx950", 16, 1)])
+def test_rows_of_parked_queries_lie_in_different_banks(arch, together, wide):
+    """So many rows, of which an access reads so many chunks together, fill all banks; none lies in another one."""
+    config = mla_config("test", target(arch), 128, 1, "bf16", "bf16", "bf16", 1)
+    (low, high), (step, far) = config.parked_rows
+    starts = np.array([i * step + j * far for j in range(high) for i in range(low)])  # in elements of two bytes
+    assert len(starts) == config.wave_rows and starts.max() + config.parked <= config.parked_size
+    assert (np.diff(np.sort(starts)) >= config.parked).all()
+    chunks = np.arange(wide) * 16
+    for first in range(0, len(starts), together):
+        read = (2 * starts[first : first + together, None] + chunks) % config.target.bank_bytes
+        assert len(np.unique(read // 16)) == config.target.bank_bytes // 16
+
+
 @needs("gfx942", "gfx950")
 def test_a_turn_of_mla_waits_for_no_load_of_its_own():
     """What it stores was asked for in the turn before; so were the page numbers, which come before the tile."""

@@ -32,3 +32,21 @@ def test_what_follows_is_read_among_the_last_products(monkeypatch, blocks):
     ahead = module.reads_ahead(None, AHEAD)
     assert following.begun == ahead
     assert log[: log.index("follows")].count("product") == COUNT - ahead * blocks
+
+
+def test_a_barrier_without_halves_is_passed_behind_the_last_reads(monkeypatch):
+    """Some products before the end; what follows is read behind it."""
+    monkeypatch.setattr(module, "count_of", lambda fragment, mode: 1)
+    monkeypatch.setattr(module.fx.rocdl, "sched_barrier", lambda mask: None)
+    log = []
+
+    class Turn:
+        def advance(self):
+            assert first.begun == COUNT
+            log.append("turn")
+
+    first, following = (Product(log, name) for name in ("read", "follows"))
+    module.weave(first, None, following=following, ahead=AHEAD, turn=Turn(), split=False)
+    assert following.begun == AHEAD and log.count("turn") == 1
+    before, behind = log[: log.index("turn")], log[log.index("turn"):]
+    assert "follows" not in before and behind.count("product") == module.UNSPLIT

@@ -504,6 +504,30 @@ def test_refused(load: Any, producer: Any, stages: int, message: str, device: An
         module.run(np.zeros(64, np.int32))
 
 
+def test_what_is_done_while_the_first_tile_comes(load: Any) -> None:
+    """It stands behind the loads of tile 0, before these are stored and the next ones start."""
+    module, order = load("""
+        @flyc.kernel
+        def k(X: fx.Tensor):
+            pipeline = fx.Pipeline(4, 2, fx.Staged(lambda tile, slot, piece: ORDER.append("load"),
+                                                   lambda slot, stage, piece=None: ORDER.append("store"), pieces=1,
+                                                   refilled=True))
+            pipeline.start(lambda: ORDER.append("meanwhile"))
+            ORDER.append("loop")
+            for step in fx.pipeline_range(pipeline):
+                step.store(0)
+                step.start(0)
+                X[fx.thread_idx.x] = step.tile
+
+        @flyc.jit
+        def run(X: fx.Tensor):
+            k(X).launch(grid=1, block=64)
+    """), []
+    module.ORDER = order
+    module.run(np.zeros(64, np.int32))
+    assert order[: order.index("loop")] == ["load", "meanwhile", "store", "load"]
+
+
 @pytest.mark.parametrize("producers, options, message", [
     (lambda: fx.Staged(lambda tile, slot: None, lambda slot, stage: None, reach=2), {}, "one set of registers"),
     (lambda: fx.Registers(lambda tile, stage: None), {}, "one set of registers"),

@@ -148,7 +148,7 @@ class Pipeline:
                 raise ValueError("internal: a tile is waited for before it is started")
             wait_for(counter, sum(n for _, c, n in self._log[last + 1 :] if c == counter))
 
-    def _prologue(self) -> None:
+    def _prologue(self, meanwhile: Callable[[], Any] | None = None) -> None:
         begun = max(self._started(p) for p in self.producers)
         for number in range(begun):
             # In the order of the loop: a tile's early copies start before the others of the same tile.
@@ -158,6 +158,8 @@ class Pipeline:
                     if is_early is early and number < self._started(producer) and self._exists(number):
                         self._only_producers(functools.partial(self._start, producer, number, number))
             if number == 0:
+                if meanwhile is not None:
+                    meanwhile()
                 self._finish_first(refilled=True)  # its registers are those of the next tile
             sched_barrier(0)
         self._finish_first(refilled=False)
@@ -170,16 +172,20 @@ class Pipeline:
                 producer.finish(self._place(0, 0), self.stages)
 
     @dsl_loc_tracing
-    def start(self) -> None:
+    def start(self, meanwhile: Callable[[], Any] | None = None) -> None:
         """The prologue: starts the first tiles and waits for tile 0. The loop does it unless it has been done: call it
-        to read from stage 0 before the loop, for a body that reads a part ahead."""
+        to read from stage 0 before the loop, for a body that reads a part ahead.
+
+        Args:
+            meanwhile: called where tile 0 has been started: what it loads comes behind this tile, before the next.
+        """
         if self._begun:
             raise ValueError("the pipeline has been started already")
         self._begun = True
         self._log.clear()
         if not self.is_static:
             self._check_tiles()
-        self._prologue()
+        self._prologue(meanwhile)
         if self.groups is not None:
             self.groups.stagger()
 

@@ -124,6 +124,11 @@ class AttentionConfig(KernelConfig):
         return held > self.target.simd_registers // 2
 
     @property
+    def scales_apart(self) -> bool:
+        """Whether sums are scaled in a branch of their own, not where they are the zeros of a first tile."""
+        return False
+
+    @property
     def plain(self) -> bool:
         """Whether scores are products times a positive scale, so that both are one multiply-add."""
         return False
@@ -225,6 +230,7 @@ class ForwardConfig(AttentionConfig):
         packed: sequences of several lengths in one tensor, given by `cu_seqlens`.
         lengths: keys of each sequence are given.
         positive: the scale is positive, so that the largest product is the largest score.
+        delay: matrix instructions after which the scores of those before are weighed.
     """
 
     d: int
@@ -235,6 +241,7 @@ class ForwardConfig(AttentionConfig):
     packed: bool = False
     lengths: bool = False
     positive: bool = True
+    delay: int = READY
 
     @property
     def direct(self) -> Any:
@@ -304,15 +311,6 @@ class ForwardConfig(AttentionConfig):
         return 2 * self.stages * sum(tile.size for tiles in self.tiles for tile in tiles)
 
     @property
-    def delay(self) -> int:
-        """Matrix instructions after which the scores of those before are weighed. Behind three these are there. On
-        gfx950, whose instructions leave softmax the least time, it begins sooner (82 % of the loop of 128 columns is
-        busy then instead of 79), and at once where it takes longer than the products: with 64 columns (55 for 52)."""
-        if self.target.transposing_reads != 8:
-            return READY
-        return 2 if self.dv > 64 else 0
-
-    @property
     def hints(self) -> dict[str, Any]:
         """For the compiler: two waves share a SIMD of gfx9, if their registers allow it, and one with quarters where
         they need more than 256, or two blocks or more, unless one is `alone`."""
@@ -338,11 +336,6 @@ class BackwardConfig(ForwardConfig):
     """
 
     by_keys: bool = False
-
-    @property
-    def delay(self) -> int:
-        """Errors take less time than softmax: they can wait for products that are there."""
-        return READY
 
     @property
     def rolled(self) -> bool:
@@ -448,6 +441,10 @@ def choose(target: Target, short: bool = False, **options: Any) -> ForwardConfig
     most = {"gfx950": 64 if staged else 128, "gfx942": 0, "gfx90a": 0}.get(target.arch, 64)
     tile = dict(keys=64 if d <= most else 16 if target.arch == "gfx120" and d > 160 else 32,
                 waves=4 if target.wave == 64 else 8)
+    if target.arch == "gfx950":
+        # Its matrix instructions leave softmax the least time: this begins before their results are there (82 % of the
+        # loop of 128 columns is busy then instead of 79), at once where it takes longer than they (of 64: 55 for 52).
+        tile.update(delay=2 if options["dv"] > 64 else 0)
     if target.arch == "gfx1250" and not short:
         # Each read of LDS, which would bind waves of one block, is for several. With 128 columns a wave has all
         # registers of its SIMD and, with so many keys, as many products a step; but it would wait for rows of pages.

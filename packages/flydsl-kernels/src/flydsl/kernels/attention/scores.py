@@ -15,7 +15,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..parts.indices import any_lane, rarely
+from ..parts.indices import any_lane, rarely, uniform
 from ..parts.mathx import LN2, LOWEST, exp2, tanh
 from ..parts.runs import run_of, runs_of
 from .config import AttentionConfig
@@ -185,6 +185,9 @@ class Softmax:
             self.base[row] = fx.Float32(LOWEST) if start is None else fx.max(self._scaled(start), LOWEST)
             self.total[row] = fx.Float32(0.0) if counts is None else counts.select(fx.Float32(1.0), fx.Float32(0.0))
         self.held = fx.make_fragment_like(scores)
+        # Of sums, and whether there is something to scale.
+        self._decays, self._decayed = fx.make_rmem_tensor(self._blocks, fx.Float32), fx.make_rmem_tensor(1, fx.Int32)
+        self._decays.fill(1.0)
         self._begun = fx.make_rmem_tensor(config.early // 2, fx.Int32)
         self._part = fx.make_rmem_tensor(2 * -(-config.early // self._count), fx.Float32)
         self._words: list[Any] = []
@@ -300,7 +303,10 @@ class Softmax:
             self._few = sum((self.sum[row] for row in range(1, self._blocks)), self.sum[0]) <= self.config.most
 
         def settle() -> None:
-            _settle(self._few, sums, self.rebase)
+            self._decayed[0] = fx.Int32(0)
+            _settle(self._few, partial(self.rebase, sums))
+            if self.config.scales_apart:
+                _decay(self._decayed[0] != 0, sums, self._decays)
             for row in range(self._blocks):
                 self.total[row] = self.total[row] + self.sum[row]
 
@@ -312,9 +318,9 @@ class Softmax:
         """The maximum as base of rows with too large a sum, and weights for it. The others keep theirs, to the bit.
 
         Args:
-            sums: what was summed before is scaled.
+            sums: what was summed before is scaled: here, or `scales_apart`.
         """
-        held, words, decays = lanes_of(self.held), [], []
+        held, words, decays, summed = lanes_of(self.held), [], [], []
         held = held if self._moved else self._scaled(held)
         old = lanes_of(self.weights).bitcast(fx.Int32)
         for row in range(self._blocks):
@@ -324,6 +330,7 @@ class Softmax:
                 large = self._of_row((self.sum[row] <= self.config.most).select(fx.Float32(0.0), fx.Float32(1.0))) > 0.0
                 largest = self._of_row(total_of(values, fx.maxnumf))
             before = self.base[row]
+            summed.append(before > LOWEST)
             base = large.select(fx.maxnumf(before, largest), before)
             self.base[row] = base
             values = exp2(self._exponents(values, base))
@@ -333,7 +340,11 @@ class Softmax:
             decays.append(exp2(self._exponents(before, base)))
             self.total[row] = self.total[row] * decays[-1]
         self.weights.store(fx.Vector.from_elements(words, fx.Int32).bitcast(self.weights.dtype))
-        sums.store(of_rows(sums, decays))
+        if not self.config.scales_apart:
+            sums.store(of_rows(sums, decays))
+            return
+        self._decays.store(fx.Vector.from_elements(decays, fx.Float32))
+        self._decayed[0] = uniform(any_lane(reduce(operator.or_, summed)).select(fx.Int32(1), fx.Int32(0)))
 
     def _of_row(self, value: Any) -> Any:
         """The largest value of the lanes that share a row."""
@@ -384,10 +395,17 @@ def of_rows(fragment: Any, factors: list[Any]) -> Any:
 
 
 @flyc.jit
-def _settle(few, sums, rebase):
+def _settle(few, rebase):
     """A branch of the whole wave that is rarely taken. A sum that is NaN is not at most anything."""
     if rarely(any_lane(~few)):
-        rebase(sums)
+        rebase()
+
+
+@flyc.jit
+def _decay(summed, sums, decays):
+    """The rest of :meth:`Softmax.rebase`, if anything was summed before."""
+    if rarely(summed):
+        sums.store(of_rows(sums, [decays[i] for i in range(fx.size(decays.shape).unpack())]))
 
 
 def packed(pair: Any, element: Any, converts: bool) -> Any:

@@ -13,6 +13,7 @@ __all__ = ["TileProduct", "Work", "count_of", "do", "parts_of", "reads_ahead", "
 
 
 AHEAD = 4  # reads from LDS before the product that needs them
+UNSPLIT = 3  # instructions behind a barrier without halves
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def reads_ahead(b: Any, ahead: int = AHEAD) -> int:
 
 def weave(product: TileProduct, b: Any, others: Sequence[Work] = (), copies: Sequence[Work] = (), first: int = 0,
           following: TileProduct | None = None, ahead: int = AHEAD, turn: Any = None,
-          stores: Sequence[Work] = (), early: bool = False) -> None:
+          stores: Sequence[Work] = (), early: bool = False, split: bool = True) -> None:
     """Emit a product, what it needs read some reads before, and other work spread over its instructions.
 
     Args:
@@ -105,12 +106,14 @@ def weave(product: TileProduct, b: Any, others: Sequence[Work] = (), copies: Seq
         ahead: reads from LDS before the product that needs them, of one block of rows; fewer where each is for several.
         turn: step of a pipeline (for an operand of several blocks) whose turn is among the last instructions, behind
             the last reads of this product: the wave arrives at the barrier some instructions before it waits there, and
-            `following` is read behind it. `early`: it arrives at the barrier before it reads for this product.
+            `following` is read behind it. `early`: it arrives at the barrier before it reads for this product. `split`:
+            the barrier has two halves; else it is passed so early that the last reads are there by then.
         stores: writes to LDS, in pieces: all of them in one place would keep the others' reads waiting.
     """
     products, blocks = list(product.products(b)), count_of(b, 1)
     ahead = reads_ahead(b, ahead)
     count = len(products)
+    behind = blocks if split else UNSPLIT
     arrival = count if early else min(2 * blocks, count - 1)  # instructions that are left then
     # Copies have been started when the wave arrives, and what is stored is there when the others wait for it.
     stored = min(count * 4 // 5, count - arrival if turn is not None else count)
@@ -119,11 +122,11 @@ def weave(product: TileProduct, b: Any, others: Sequence[Work] = (), copies: Seq
     for i, ((needed, multiply), (other, copied, written)) in enumerate(zip(products, shares, strict=True)):
         product.read(needed + ahead)
         left = count - i
-        if turn is not None and left == arrival:
+        if turn is not None and left == arrival and split:
             turn.arrive()
-        elif turn is not None and left == blocks:
+        elif turn is not None and left == behind:
             turn.advance()
-        if following is not None and (turn is None or left <= blocks):
+        if following is not None and (turn is None or left <= behind):
             following.read(max(ahead - (left - 1) // blocks, 0))
         multiply()
         do([*copied, *written, *other])

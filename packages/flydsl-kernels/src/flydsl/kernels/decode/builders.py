@@ -146,4 +146,6 @@ def build_mla_decode_module(heads: int, queries: int = 1, query: str = "bf16", c
                    "kv_scale": KvScale, "out": Out, "parts": Parts, "lse": Lse}
         _launch(tensors, sizes, config, batch, stream, split)
 
-    return mla_decode
+    launcher: Any = mla_decode
+    launcher.config = config
+    return launcher

@@ -59,9 +59,14 @@ class DecodeConfig(AttentionConfig):
         return self.waves // self.sharing
 
     @property
+    def rows(self) -> int:
+        """Queries of a workgroup."""
+        return self.groups * self.wave_rows
+
+    @property
     def row_blocks(self) -> int:
         """Workgroups that share the rows of a key head."""
-        return cdiv(self.head_rows, self.groups * self.wave_rows)
+        return cdiv(self.head_rows, self.rows)
 
     @property
     def step(self) -> int:

@@ -93,10 +93,24 @@ class MlaConfig(DecodeConfig):
         return RANK // self.sharing
 
     def key_parts(self, own: Any) -> list[tuple[Any, int]]:
-        """(first, number) of the columns of keys that a wave of the `own` share multiplies: those of which queries stay
-        in registers, and the parked ones."""
-        columns, kept = (RANK + ROPE) // self.sharing, (RANK + ROPE) // self.sharing - self.parked
-        return [(own * columns, kept), *([(kept, self.parked)] if self.parked else [])]
+        """(first, number) of the columns of keys that a wave of the `own` share multiplies: all of them, or as many as
+        are parked at a time, these at last."""
+        columns = (RANK + ROPE) // self.sharing
+        each = self.parked or columns
+        return [(own * columns + first, each) for first in range(0, columns, each)]
+
+    @property
+    def parked_rows(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """How rows of parked queries lie in LDS, as a layout (shape, stride): those that are read together, 4 or 32,
+        begin in other banks. 4 of them are padded together where LDS has no room for more."""
+        pitch = self.parked + self.padding
+        return (4, self.wave_rows // 4), (pitch, 4 * pitch - (self.padding if self.m == BLOCK else 0))
+
+    @property
+    def parked_size(self) -> int:
+        """Elements of the parked queries of a wave."""
+        (_, count), (_, step) = self.parked_rows
+        return count * step if self.parked else 0
 
     @property
     def reads_across(self) -> bool:
@@ -125,9 +139,20 @@ class MlaConfig(DecodeConfig):
     @property
     def ahead(self) -> int:
         """Reads from LDS before the product that needs them: many where no other wave uses the wait."""
-        if self.late:
-            return 6
-        return 2 if self.reads_across else 4
+        return 2 if self.reads_across and not self.late else 4
+
+    @property
+    def scales_apart(self) -> bool:
+        """Sums are half of the registers of a wave that is `late`, and its tiles are few."""
+        return bool(self.late)
+
+    @property
+    def begun(self) -> int:
+        """Of the reads of the next tile, those that are started among the last products of this one by a wave that is
+        `alone`: behind the barrier that it then passes there."""
+        if self.blocks == 1:
+            return self.ahead if self.late else 0
+        return self.ahead * 3 // 4
 
     @property
     def share(self) -> int:
@@ -135,10 +160,15 @@ class MlaConfig(DecodeConfig):
         return self.keys // self.waves
 
     @property
+    def padding(self) -> int:
+        """Elements between rows in LDS: what a phase of an access reads, along rows or across them, is of rows that
+        begin in other banks."""
+        return CHUNK * (1 if self.m > BLOCK else self.target.wave // 32)
+
+    @property
     def pitch(self) -> int:
-        """Elements from token to token in LDS: what a phase of an access reads, along rows or across them, is of rows
-        that begin in other banks."""
-        return RANK + ROPE + CHUNK * (1 if self.m > BLOCK else self.target.wave // 32)
+        """Elements from token to token in LDS."""
+        return RANK + ROPE + self.padding
 
     @property
     def stage(self) -> int:
@@ -163,8 +193,7 @@ class MlaConfig(DecodeConfig):
 
     @property
     def lds_bytes(self) -> int:
-        parked = self.waves * self.wave_rows * self.parked
-        return 2 * (self.stages * self.stage + parked) + 4 * self.waves * self.exchange
+        return 2 * (self.stages * self.stage + self.waves * self.parked_size) + 4 * self.waves * self.exchange
 
     @property
     def resident(self) -> int:

@@ -25,8 +25,9 @@ from ..parts.mathx import LOG2E
 from ..parts.memory import lds_read, lds_write, pointer
 from ..parts.runs import runs_of
 from .mla_config import RANK, ROPE, MlaConfig
-from .mla_tile import LatentTile, Parked
-from .operands import WORD, Operand
+from .mla_queries import queries_of
+from .mla_tile import LatentTile
+from .operands import WORD
 
 __all__ = ["attend_latents"]
 
@@ -89,8 +90,9 @@ def attend_latents(tensors, sizes, config, share, results):
     tile = LatentTile(config, memory, pages, share.begin, lane, wave)
     exchange = Exchange(config, memory, wave, lane) if config.sharing > 1 else None
     query = element_of(config.query, config.target)
-    rows = config.wave_rows
-    state = RowState(config, first.get_slice(lane), second.get_slice(lane), rows, config.columns, fx.Float32(LOG2E))
+    queries = queries_of(config, memory, first, query, own, lane, wave)
+    state = RowState(config, first.get_slice(lane), second.get_slice(lane), config.wave_rows, config.columns,
+                     fx.Float32(LOG2E))
     scores, weights, sums, softmax = state.scores, state.weights, state.sums, state.softmax
     q_scale, kv_scale = [pointer(tensors[name], fx.Float32).load() if scaled else fx.Float32(1.0)
                          for name, scaled in (("q_scale", config.q_scaled), ("kv_scale", config.kv_scaled))]
@@ -99,42 +101,41 @@ def attend_latents(tensors, sizes, config, share, results):
     if share.tiles > 0:
         tile.look(fx.Int32(0))
         numbers = share.numbers(config)
-        parts, start = config.key_parts(own), mine.query_rows(tensors["q"], (RANK + ROPE) * query.width // WORD)
-        q = [Operand(config, first, "B", query, rows, columns, lane) for _, columns in parts]
-        for part, (column, _) in zip(q, parts, strict=True):
-            part.load(start, column)
+        # Queries, which need no page number, are the first to be asked for, and operands while the first tile comes.
+        queries.load(mine.query_rows(tensors["q"], (RANK + ROPE) * query.width // WORD))
         numbers.require(sizes.pages)
-        operands, parked = [part.ready() for part in q], None
-        if config.parked:
-            parked = Parked(memory, operands[1], thread, config.threads)
-            operands[1] = parked.operand
         pipeline = fx.Pipeline(share.tiles + config.late, config.stages, tile.producer(), rolled=True, kept=config.late)
-        pipeline.start()
+        pipeline.start(queries.arrive)
         tile.found()
+        tile.turn()
         if fx.const_expr(config.late):
             weights.fill(0.0)
+        if fx.const_expr(config.begun):
+            tile.keys(first, scores, own)[0].read(config.begun)
         for step in fx.pipeline_range(pipeline):
-            copies = [Work(partial(tile.advance, step, piece)) for piece in range(tile.pieces)]
-            weighed = step.stage
-            if fx.const_expr(config.late):  # the stage before, but for the first tile, which then has no weights
-                weighed = (weighed == 0).select(fx.min(step.tile, config.stages - 1), weighed - 1)
-            values = tile.values(second, sums, weighed, own)
-            products = [*tile.keys(first, scores, step.stage, own, parked), values]
+            copies = tile.moves(step, len(queries.operands))
+            values = tile.values(second, sums, own)
+            products = [*tile.keys(first, scores, own, queries.reads, config.begun), values]
             scores.fill(0.0)
-            for i in fx.range_constexpr(len(parts)):
-                weave(products[i], operands[i], (), copies if i == 0 else [], following=products[i + 1],
-                      ahead=config.ahead)
+            for i, operand in enumerate(queries.operands):
+                weave(products[i], operand, (), copies[i], following=products[i + 1], ahead=config.ahead)
             if fx.const_expr(config.sharing > 1):
                 exchange.add(scores)
             tokens = share.begin + step.tile * config.keys
             weighing = [Work(partial(logits.apply, scores, state.places, tokens)), *softmax.begin(),
                         *softmax.finish(sums)]
-            if fx.const_expr(config.late):
-                weave(values, config.turned(weights), weighing[:-1], ahead=config.ahead, first=READY)
-                weighing[-1].run()  # which may scale the sums, behind all that belongs to the base before
-            else:
+            if not config.late:
                 do(weighing)
-                weave(values, config.turned(weights), ahead=config.ahead)
+            turn = {}
+            if config.begun:
+                tile.turn()
+                turn = dict(following=tile.keys(first, scores, own)[0], turn=step, split=not config.late)
+            weave(values, config.turned(weights), weighing[:-1] if config.late else (), ahead=config.ahead, first=READY,
+                  **turn)
+            if config.late:
+                weighing[-1].run()  # which may scale the sums, behind all that belongs to the base before
+            if not config.begun:
+                tile.turn()
 
     # Places of results are computed here: what the places of queries have in common with them would stay in registers.
     _store(results, sums, softmax.result(), kv_scale, own, fx.Int32(fx.rocdl.computed_here(lane)))

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import flydsl.expr as fx
 
-from ..attention.scores import lanes_of
-from ..attention.tiles import stage_offset
-from ..attention.weave import TileProduct, count_of, parts_of, tile_product
+from ..attention.weave import TileProduct, Work, count_of, parts_of, tile_product
 from ..cache.pages import Pages
 from ..parts.index import div, mod
 from ..parts.memory import lds_read, lds_write
-from ..parts.runs import runs_of
 from .config import BLOCK
 from .mla_config import CHUNK, RANK, ROPE, TURN, MlaConfig
 from .operands import Pieces
 
-__all__ = ["LatentTile", "Parked"]
+__all__ = ["LatentTile"]
 
 
 class LatentTile:
@@ -43,19 +41,32 @@ class LatentTile:
                      for size, count in ((CHUNK, self.latents), (chunk, self.pieces - self.latents))]
         self.chunk, self.own = chunk, self.first + div(lane, self.near)  # the lane's token
         self._address: Any = None  # of this token
+        self._fragments: list[Any] = []  # of keys, of which some are read a step ahead
+        # Where stages begin: that of this tile, of the next one (which is the first, until the first turn), and of the
+        # one before.
+        self._places = fx.make_rmem_tensor(3, fx.Int32)
+        self._places.fill(0)
 
     def producer(self) -> Any:
         """That of the pipeline over the tiles."""
         if self.config.direct:
-            return fx.Direct(self._copy, pieces=self.pieces)
+            return fx.Direct(lambda tile, _, piece: self._copy(tile, piece), pieces=self.pieces)
         return fx.Staged(lambda tile, _, piece: self._load(tile, piece),
-                         lambda _, stage, piece=None: self._store(stage, piece), pieces=self.pieces, refilled=True)
+                         lambda _, stage, piece=None: self._store(piece), pieces=self.pieces, refilled=True)
 
-    def advance(self, step: Any, piece: int) -> None:
-        """Start moving a piece of the tile that a step of the pipeline starts."""
-        if not self.config.direct:
-            step.store(piece)
-        step.start(piece)
+    def moves(self, step: Any, parts: int) -> list[list[Work]]:
+        """What moves the tile that a step of the pipeline starts, beside so many products of equal length."""
+        kinds = [step.start] if self.config.direct else [step.store, step.start]
+        work = [Work(partial(move, piece)) for piece in range(self.pieces) for move in kinds]
+        ends = [len(work) * i // parts for i in range(parts + 1)]
+        return [work[first:end] for first, end in itertools.pairwise(ends)]
+
+    def turn(self) -> None:
+        """The next tile is this one."""
+        this, following = self._places[0], self._places[1]
+        further = following + self.config.stage
+        self._places[0], self._places[2] = following, this
+        self._places[1] = (further == self.config.stages * self.config.stage).select(fx.Int32(0), further)
 
     def look(self, tile: Any) -> None:
         """Start looking up the pages of a tile."""
@@ -72,7 +83,7 @@ class LatentTile:
         first one, the pages of the next tile are looked up, so that what the lookup waits for has long arrived."""
         if piece == 0:
             first = self.begin + tile * self.config.keys
-            self._address = fx.ptrtoint(self.pages.token(first, self.own, fx.Int64(self.coming[0])))
+            self._address = fx.ptrtoint(self.pages.token(first, self.own, fx.Int64(fx.Uint32(self.coming[0]))))
             self.look(tile + 1)
         if piece >= self.latents:
             return self._pointer(self._address), self._rotated(piece)
@@ -90,22 +101,18 @@ class LatentTile:
         """First column of this lane in a piece of rotated parts."""
         return RANK + (mod(self.lane, self.near) + (piece - self.latents) * self.near) * self.chunk
 
-    def _target(self, stage: Any, piece: int) -> tuple[Any, Any]:
+    def _target(self, piece: int) -> tuple[Any, Any]:
         """Where in LDS this lane moves elements of a piece: base and elements from there."""
         config, (token, part) = self.config, divmod(piece, self.each)
         if piece >= self.latents:
-            return self._stage(stage), config.place(self.own) * config.pitch + self._rotated(piece)
+            return self._base + self._places[1], config.place(self.own) * config.pitch + self._rotated(piece)
         place = config.place(self.first) + config.place(token)  # tokens of a wave are a power of two
-        return self._stage(stage), place * config.pitch + (self.lane + part * config.target.wave) * CHUNK
+        return self._base + self._places[1], place * config.pitch + (self.lane + part * config.target.wave) * CHUNK
 
-    def _stage(self, stage: Any) -> Any:
-        """Pointer to a stage."""
-        return self._base + stage_offset(stage, self.config.stages, self.config.stage)
-
-    def _copy(self, tile: Any, stage: Any, piece: int) -> None:
+    def _copy(self, tile: Any, piece: int) -> None:
         chunk = fx.make_layout((CHUNK if piece < self.latents else self.chunk, 1), (1, 0))
         token, column = self._source(tile, piece)
-        base, at = self._target(stage, piece)
+        base, at = self._target(piece)
         fx.rocdl.async_copy(fx.make_view(fx.recast_iter(self.config.element, token) + column, chunk),
                             fx.make_view(base + at, chunk))
 
@@ -113,53 +120,39 @@ class LatentTile:
         held, number = self._held(piece)
         held.load(*self._source(tile, piece), number)
 
-    def _store(self, stage: Any, only: int | None) -> None:
+    def _store(self, only: int | None) -> None:
         for piece in range(self.pieces) if only is None else (only,):
             held, number = self._held(piece)
-            lds_write(*self._target(stage, piece), held.get(self.config, number))
+            lds_write(*self._target(piece), held.get(self.config, number))
 
     def _held(self, piece: int) -> tuple[Pieces, int]:
         """Registers of a piece, and its number among them."""
         which = int(piece >= self.latents)
         return self.held[which], piece - which * self.latents
 
-    def keys(self, mma: Any, scores: Any, stage: Any, own: Any, parked: Parked | None) -> list[TileProduct]:
-        """Products of a stage with the queries of a wave: with those in registers, and with `parked` ones."""
-        config, start = self.config, self._stage(stage)
+    def keys(self, mma: Any, scores: Any, own: Any, parked: Sequence[Callable[[], Any]] = (),
+             begun: int = 0) -> list[TileProduct]:
+        """Products of this tile with each part of the queries of a wave: the first, of which some reads are `begun`,
+        to the last, for which there are reads of what is `parked`."""
+        config, start = self.config, self._base + self._places[0]
         read = fx.make_copy_atom(fx.UniversalCopy128b(), config.element)
-        products: list[TileProduct] = []
-        for first, columns in config.key_parts(own):
-            view = config.view(start + first, columns)
-            products.append(tile_product(mma, scores, (config.keys, columns), read, view, self.lane,
-                                         parked=parked.reads if parked and products else ()))
-        return products
+        parts = config.key_parts(own)
+        if not self._fragments:
+            thread = mma.get_slice(self.lane)
+            self._fragments = [thread.make_fragment_A((config.keys, columns)) for _, columns in parts]
+        last = len(parts) - 1
+        return [tile_product(mma, scores, fragment, read, config.view(start + first, columns), self.lane,
+                             begun if i == 0 else 0, parked if i == last else ())
+                for i, ((first, columns), fragment) in enumerate(zip(parts, self._fragments, strict=True))]
 
-    def values(self, mma: Any, sums: Any, stage: Any, own: Any) -> TileProduct | TurnedProduct:
-        """Product of the `own` share of the columns of a stage with weights."""
+    def values(self, mma: Any, sums: Any, own: Any) -> TileProduct | TurnedProduct:
+        """Product of the `own` share of the columns of this tile, or `late` of the one before, with weights."""
         config = self.config
-        start = self._stage(stage) + own * config.columns
+        start = self._base + self._places[2 if config.late else 0] + own * config.columns
         if not config.reads_across:
             return TurnedProduct(config, mma, sums, start, self.lane)
         return tile_product(mma, sums, (config.columns, config.keys), config.read_across(),
                             config.view(start, config.columns, True), self.lane)
-
-
-class Parked:
-    """An operand of each lane that waits in LDS, since there is no register for it through the loop."""
-
-    def __init__(self, memory: Any, fragment: Any, thread: Any, threads: int) -> None:
-        count = int(fx.size(fx.get_shape(fragment)).unpack())
-        array: Any = fx.Array
-        base = memory.allocate(array[fragment.element_type, count * threads, 128]).peek().ptr
-        places = [thread * CHUNK + i * threads for i in range(0, count, CHUNK)]
-        for at, values in zip(places, runs_of(lanes_of(fragment), CHUNK), strict=True):
-            lds_write(base, at, values)
-        self.operand = fx.make_fragment_like(fragment)
-        self.reads = [partial(self._read, i * CHUNK, base, at) for i, at in enumerate(places)]
-
-    def _read(self, first: int, base: Any, at: Any) -> None:
-        """Start reading some of it."""
-        fx.make_view(fx.get_iter(self.operand) + first, fx.make_layout(CHUNK, 1)).store(lds_read(base, at, CHUNK))
 
 
 class TurnedProduct:
