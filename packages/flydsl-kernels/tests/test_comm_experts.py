@@ -33,12 +33,13 @@ def _tokens(rank, ranks, dtype, turn):
     return x, torch.rand(count, SLOTS, generator=generator), indices, torch.rand(count, 2, generator=generator)
 
 
-def _op(rank, ranks, hidden=HIDDEN, **options):
+def _op(rank, ranks, hidden=None, **options):
     from flydsl.kernels.comm.transport import FlyDSLDispatchCombineConfig, FlyDSLDispatchCombineIntraNodeOp
 
     usual = {"max_num_inp_token_per_rank": TOKENS, "num_experts_per_rank": EXPERTS, "num_experts_per_token": SLOTS,
              "dispatch_block_num": 2, "combine_block_num": 3, "combine_warp_num_per_block": 4}
-    return FlyDSLDispatchCombineIntraNodeOp(FlyDSLDispatchCombineConfig(rank, ranks, hidden, **{**usual, **options}))
+    config = FlyDSLDispatchCombineConfig(rank, ranks, hidden or HIDDEN, **{**usual, **options})
+    return FlyDSLDispatchCombineIntraNodeOp(config)
 
 
 def _check_dispatch(got, rank, ranks, dtype, turn, origins):

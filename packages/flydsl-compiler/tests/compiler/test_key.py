@@ -14,7 +14,7 @@ import sys
 import threading
 import types
 import weakref
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -205,6 +205,20 @@ def test_dataclasses_enter_by_their_declaration() -> None:
               made("a: int; b: list = field(default_factory=list, metadata={'unit': 'bytes'})"),
               made("a: int; b: list = field(default_factory=list); c = 3")]
     assert len({text, *(other for other, _ in others)}) == 1 + len(others)
+
+
+def test_variables_of_a_dataclass_are_no_fields() -> None:
+    """They have no `kw_only`: dataclasses put an object there whose text has an address, which no other process had."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Tile:
+        size: int
+        names: ClassVar[dict[str, str]] = {"size": "n"}
+
+    text, digest = Walker().text(Tile(3)), stable_digest(Tile)
+    assert " at 0x" not in text and "names=dict[str:'size'=str:'n']" in text
+    Tile.names["size"] = "m"
+    assert stable_digest(Tile) != digest
 
 
 def test_methods_that_a_dataclass_was_given_are_walked() -> None:

@@ -169,7 +169,7 @@ class Walker:
         self.modules[cls.__module__] = None
         texts = [f"{f.name}:{self.text(f.type)}:{self._default(f.default)}:{self._default(f.default_factory)}:"
                  f"{f.init}{f.repr}{f.hash}{f.compare}{f.kw_only}{self.text(f.metadata) if f.metadata else ''}"
-                 for f in fields.values()]
+                 for f in fields.values() if f.kw_only is not dataclasses.MISSING]  # others are variables of the class
         chosen = "".join(str(getattr(options, name)) for name in _DATACLASS_OPTIONS)
         return f"dataclass:{chosen}[{','.join(texts)}]"
 
