@@ -7,6 +7,7 @@ import ast
 import dataclasses
 import enum
 import gc
+import inspect
 import logging
 import pathlib
 import re
@@ -14,13 +15,13 @@ import sys
 import threading
 import types
 import weakref
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
 
 from flydsl.compiler.specialization import bytecode, snapshot
-from flydsl.compiler.specialization.key import FunctionSnapshot, Identity, Walker, stable_digest
+from flydsl.compiler.specialization.key import FunctionSnapshot, Identity, Reach, Walker, stable_digest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,6 +220,33 @@ def test_variables_of_a_dataclass_are_no_fields() -> None:
     assert " at 0x" not in text and "names=dict[str:'size'=str:'n']" in text
     Tile.names["size"] = "m"
     assert stable_digest(Tile) != digest
+
+
+class Extent(NamedTuple):
+    """With annotations that are text, as all of this module: NamedTuple keeps them as code."""
+
+    count: Any
+    spaced: bool = False
+
+    def twice(self) -> Any:
+        return self.count * 2
+
+
+def test_named_tuples_enter_by_their_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other processes and Pythons find what was made with them: no object known here only, no generated code."""
+    module = types.ModuleType("package")
+    monkeypatch.setitem(sys.modules, "package", module)
+    exec("from __future__ import annotations\nfrom typing import Any, NamedTuple\n" + inspect.getsource(Extent)
+         + "\ndef function():\n    return Extent(3).twice()\n", vars(module))
+    walker = Walker()
+    reach = Reach(FunctionSnapshot.of(module.function), walker)
+    assert reach.portable(("package",)) and not walker.private
+    text = Walker().text(Extent)
+    assert "tuple[str:'count',str:'spaced']" in text and "_field_defaults=dict[str:'spaced'=bool:False]" in text
+    before = stable_digest(Extent)
+    assert before == stable_digest(Extent)
+    monkeypatch.setattr(Extent, "twice", lambda self: self.count * 3)
+    assert stable_digest(Extent) != before
 
 
 def test_methods_that_a_dataclass_was_given_are_walked() -> None:

@@ -17,6 +17,7 @@ import hashlib
 import os
 import sys
 import types
+import typing
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -154,6 +155,8 @@ class Walker:
         bases = ",".join(self.text(base) for base in cls.__bases__ if base is not object)
         members = {k: v for k, v in vars(cls).items() if k not in _CLASS_NOISE}
         declared = self._dataclass(cls, members) if "__dataclass_params__" in members else ""
+        if issubclass(cls, tuple) and "_field_defaults" in members:
+            self._named_tuple(members)
         return f"class:{name}({bases}){declared}({','.join(f'{k}={self.text(v)}' for k, v in sorted(members.items()))})"
 
     def _dataclass(self, cls: type, members: dict[str, Any]) -> str:
@@ -173,6 +176,16 @@ class Walker:
         chosen = "".join(str(getattr(options, name)) for name in _DATACLASS_OPTIONS)
         return f"dataclass:{chosen}[{','.join(texts)}]"
 
+    def _named_tuple(self, members: dict[str, Any]) -> None:
+        """Methods of a named tuple that its fields and their defaults decide leave ``members``: they differ from Python
+        to Python, and the one that was generated is of no module that could be looked up."""
+        members.pop("__orig_bases__", None)
+        for name, member in list(members.items()):
+            method = getattr(member, "__func__", member)
+            if isinstance(method, types.FunctionType) and method.__module__.startswith(("collections", "namedtuple_")):
+                members.pop(name)
+                self.codes.append(method.__code__)
+
     def _default(self, value: Any) -> str:
         return "" if value is dataclasses.MISSING else self.text(value)
 
@@ -189,6 +202,8 @@ class Walker:
         if isinstance(value, _DESCRIPTORS):
             owner = getattr(value, "__objclass__", None) or getattr(value, "__self__", None)
             return f"builtin:{getattr(owner, '__name__', '')}.{value.__name__}"
+        if isinstance(value, typing.ForwardRef):  # what NamedTuple makes of annotations; its state has code
+            return f"forward:{value.__forward_arg__}"
         wrapped = getattr(value, "__wrapped__", None)
         if isinstance(wrapped, types.FunctionType) or isinstance(getattr(wrapped, "_original", None), FunctionSnapshot):
             return f"wrapper:{type(value).__qualname__}:{self.text(wrapped)}"
