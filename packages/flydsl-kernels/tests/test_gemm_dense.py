@@ -252,8 +252,10 @@ def test_a_bias_of_another_kind(kind):
 
 @needs("gfx11", "gfx120")
 @pytest.mark.parametrize(("options", "text"), [
-    (dict(lda=132), "lda must be 0 or, .* nt, a multiple of 8 elements and at least 128, got 132"),
-    (dict(ldc=128), "ldc must be 0 or, .* nt, a multiple of 8 elements and at least 256, got 128"),
+    (dict(lda=132),
+     "lda must be 0 or, of whole tiles in layout nt, a multiple of 8 elements and at least 128, got 132"),
+    (dict(ldc=128),
+     "ldc must be 0 or, of whole tiles in layout nt, a multiple of 8 elements and at least 256, got 128"),
     (dict(persistent_wgs=3), "persistent_wgs must be 0 or the 4 tiles, got 3"),
     (dict(lds_layout="rows"), "lds_layout must be 'pad' or 'kblock'"),
     (dict(reg_m=2, reg_n=2, reg_k=8), "at least two tiles of k are needed"),

@@ -7,7 +7,6 @@ import ast
 import dataclasses
 import enum
 import gc
-import inspect
 import logging
 import pathlib
 import re
@@ -232,20 +231,32 @@ class Extent(NamedTuple):
         return self.count * 2
 
 
+def reached_extent() -> Any:
+    return Extent(3).twice()
+
+
 def test_named_tuples_enter_by_their_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other processes and Pythons find what was made with them: no object known here only, no generated code."""
-    module = types.ModuleType("package")
-    monkeypatch.setitem(sys.modules, "package", module)
-    exec("from __future__ import annotations\nfrom typing import Any, NamedTuple\n" + inspect.getsource(Extent)
-         + "\ndef function():\n    return Extent(3).twice()\n", vars(module))
     walker = Walker()
-    reach = Reach(FunctionSnapshot.of(module.function), walker)
-    assert reach.portable(("package",)) and not walker.private
+    assert Reach(FunctionSnapshot.of(reached_extent), walker).portable((__name__,)) and not walker.private
     text = Walker().text(Extent)
     assert "tuple[str:'count',str:'spaced']" in text and "_field_defaults=dict[str:'spaced'=bool:False]" in text
+    digests = {stable_digest(Extent)}
+    assert stable_digest(Extent) in digests
+    for name, method in (("twice", lambda self: self.count * 3), ("__new__", lambda cls, count: (count, True))):
+        monkeypatch.setattr(Extent, name, method)
+        digests.add(stable_digest(Extent))
+    assert len(digests) == 3
+
+
+def test_methods_of_a_named_tuple_are_walked_wherever_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice(self: Extent) -> Any:
+        return self.count * len(SCALES)
+
+    twice.__module__ = "collections_of_a_user"
+    monkeypatch.setattr(Extent, "twice", twice)
     before = stable_digest(Extent)
-    assert before == stable_digest(Extent)
-    monkeypatch.setattr(Extent, "twice", lambda self: self.count * 3)
+    SCALES.append(1)
     assert stable_digest(Extent) != before
 
 

@@ -182,7 +182,9 @@ class Walker:
         members.pop("__orig_bases__", None)
         for name, member in list(members.items()):
             method = getattr(member, "__func__", member)
-            if isinstance(method, types.FunctionType) and method.__module__.startswith(("collections", "namedtuple_")):
+            if isinstance(method, types.FunctionType) and (
+                    method.__module__ == "collections"
+                    or (name == "__new__" and method.__module__.startswith("namedtuple_"))):
                 members.pop(name)
                 self.codes.append(method.__code__)
 

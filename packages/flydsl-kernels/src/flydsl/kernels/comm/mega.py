@@ -103,7 +103,7 @@ class MegaMoEV2:
                                      ("w2_scale", w2_scale, model_dim, inter_dim)):
             count = local * rows * (k // GROUP)
             require(where, scale.element_size() == 1 and scale.numel() >= count and scale.is_contiguous(),
-                    f"{name} must be {count} contiguous bytes, got {scale.dtype} {tuple(scale.shape)}")
+                    f"{name} must be at least {count} contiguous bytes, got {scale.dtype} {tuple(scale.shape)}")
         self._slots = ReduceConfig(topk, model_dim, "bf16", "bf16", experts, target=found)
         self._places = exchange.places()
         self.memory = SharedMemory(where, meeting, self._places["end"], groups.TIME_LIMIT if limit is None else limit,
