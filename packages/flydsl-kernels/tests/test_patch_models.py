@@ -227,6 +227,9 @@ def test_layer_norms_of_language_models_are_tried(kind):
     site, = kernels.patch(norm).sites
     assert site.kernel == {T5LayerNorm: "flydsl::rmsnorm_fwd", CohereLayerNorm: "flydsl::layernorm_fwd"}[kind]
     assert relative(norm(x), exact) <= BOUND[torch.bfloat16] and site.calls == 1
+    sharded = nn.Sequential(kind(40))
+    sharded[0].weight = nn.Parameter(_two(sharded[0].weight.detach()))
+    assert kernels.patch(sharded).sites[0].kernel == site.kernel
 
 
 def test_classes_that_only_inherit_a_forward():

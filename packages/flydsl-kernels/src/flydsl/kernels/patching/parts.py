@@ -102,12 +102,14 @@ def norm_kind(module: Any, eps: float) -> str | None:
     Raises:
         Exception: what its forward raises.
     """
-    weight = module.weight.detach()
-    x = torch.linspace(-1.0, 2.0, 2 * weight.numel(), device=weight.device).view(2, -1).sin().to(weight.dtype)
-    # Its own weight may be all ones, which hides the difference of 2 x weight and x (1 + weight).
+    size, options = module.weight.numel(), {"device": module.weight.device}
+    x = torch.linspace(-1.0, 2.0, 2 * size, **options).view(2, -1).sin().to(module.weight.dtype)
+    # Its own weight may be all ones, which hides the difference of 2 x weight and x (1 + weight), or be sharded.
+    weight = torch.linspace(0.5, 3.0, size, **options).cos().to(module.weight.dtype)
     probe = copy.deepcopy(module)
+    del probe.weight
+    probe.weight = weight
     with torch.no_grad():
-        weight = probe.weight.detach().copy_(torch.linspace(0.5, 3.0, weight.numel(), device=weight.device).cos())
         found = type(module).forward(probe, x)
     if not isinstance(found, torch.Tensor) or found.shape != x.shape:
         return None
