@@ -140,6 +140,18 @@ def test_another_rotary_function_stays(monkeypatch):
     model(random(1, 3, 64, dtype="bf16"), angles(1, 3, 32, torch.bfloat16))
 
 
+def test_the_reason_names_what_the_module_calls(monkeypatch):
+    """A rotary function alone (GPT-J) says nothing of attention."""
+
+    class RotaryAttention(nn.Module):
+        def forward(self, x, cos, sin):
+            return apply_rotary_pos_emb(x, x, cos, sin)[0]
+
+    monkeypatch.setitem(globals(), "apply_rotary_pos_emb", lambda q, k, cos, sin, unsqueeze_dim=1: (q, k))
+    site, = kernels.patch(nn.Sequential(RotaryAttention())).sites
+    assert site.reason == "its apply_rotary_pos_emb computes something else"
+
+
 @pytest.mark.filterwarnings("default")
 def test_calls_that_do_not_fit():
     model = SmallAttention()

@@ -205,6 +205,82 @@ def test_norms_of_language_models_are_tried():
     assert model["llama"](half).dtype == LlamaRMSNorm(32)(half).dtype == torch.float32
 
 
+class T5LayerNorm(LlamaRMSNorm):
+    """An RMS norm by the name of another."""
+
+
+class CohereLayerNorm(LlamaRMSNorm):
+    """A layer norm with one weight."""
+
+    def forward(self, hidden_states):
+        x = hidden_states.float()
+        x = x - x.mean(-1, keepdim=True)
+        x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon)
+        return (self.weight.float() * x).to(hidden_states.dtype)
+
+
+@pytest.mark.parametrize("kind", [T5LayerNorm, CohereLayerNorm])
+def test_layer_norms_of_language_models_are_tried(kind):
+    norm, x = nn.Sequential(kind(40)).bfloat16(), random(5, 40, dtype="bf16") + 1
+    nn.init.normal_(norm[0].weight)
+    exact = kind.forward(copy.deepcopy(norm[0]).double(), x.float())
+    site, = kernels.patch(norm).sites
+    assert site.kernel == {T5LayerNorm: "flydsl::rmsnorm_fwd", CohereLayerNorm: "flydsl::layernorm_fwd"}[kind]
+    assert relative(norm(x), exact) <= BOUND[torch.bfloat16] and site.calls == 1
+    sharded = nn.Sequential(kind(40))
+    sharded[0].weight = nn.Parameter(_two(sharded[0].weight.detach()))
+    assert kernels.patch(sharded).sites[0].kernel == site.kernel
+
+
+def test_classes_that_only_inherit_a_forward():
+    """They compute what torch's do, as those that FSDP makes; a forward, a weight or a parametrisation of their own, or
+    one that is yet to come, may not."""
+
+    class Own(nn.Linear):
+        def reset_parameters(self):
+            nn.init.normal_(self.weight, std=0.1)
+            nn.init.zeros_(self.bias)
+
+    class Scaled(nn.Linear):
+        def forward(self, input):
+            return 2 * super().forward(input)
+
+    model = nn.Sequential(Own(32, 32), type("Norm", (nn.LayerNorm,), {})(32), Scaled(32, 32),
+                          nn.utils.parametrizations.weight_norm(nn.Linear(32, 32))).bfloat16()
+    x = random(3, 32, dtype="bf16")
+    expected = copy.deepcopy(model).double()(x.double())
+    model.append(nn.LazyLinear(32, dtype=torch.bfloat16))
+    report = kernels.patch(model)
+    assert [bool(s.kernel) for s in report.sites] == [True, True, False, False, False], str(report)
+    assert relative(model[:4](x), expected) <= BOUND[torch.bfloat16] and model(x).shape == (3, 32)
+
+
+def _two(x):
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    return TwoTensor(x, x.clone())
+
+
+@pytest.mark.parametrize(("of", "kind"), [
+    ("weight", _two), ("input", _two), ("input", torch.Tensor.to_sparse),
+    ("input", lambda x: torch.nested.nested_tensor([x, x[:2]], layout=torch.jagged)),
+], ids=["weight of a class", "input of a class", "sparse", "nested"])
+def test_tensors_that_are_not_plain_run_torch(of, kind):
+    """Sharded or quantised weights (of classes that compute by themselves) and the like."""
+    model, x = nn.Sequential(nn.Linear(64, 32, bias=False)).bfloat16(), random(3, 64, dtype="bf16")
+    expected = model(x)
+    report = kernels.patch(model)
+    if of == "weight":
+        model[0].weight = nn.Parameter(kind(model[0].weight.detach()))
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch has some of its own about these
+        found = model(kind(x) if of == "input" else x)
+    rows = found.values() if found.is_nested else found.a if hasattr(found, "a") else found
+    assert relative(rows[:3], expected) <= BOUND[torch.bfloat16]
+    (why, count), = report.sites[0].fallbacks.items()
+    assert count == 1 and "plain tensors are needed" in why
+
+
 def test_layer_norm_without_weight_or_bias():
     model = nn.Sequential(nn.LayerNorm(40, bias=False), nn.LayerNorm(40, elementwise_affine=False)).bfloat16()
     x = random(5, 40, dtype="bf16")

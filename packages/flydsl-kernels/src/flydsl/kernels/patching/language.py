@@ -238,7 +238,11 @@ def refuse_language_attention(module: nn.Module) -> str:
     """Why a module cannot use the kernels, or ""."""
     if _replacements(module):
         return ""
-    return f"its {ROTARY[0]} computes something else, and attention is not available on {target().name}"
+    called = _own_forward(module).__code__.co_names
+    reasons = [f"its {name} computes something else" for name in ROTARY if name in called]
+    if ATTENTION in called:
+        reasons.append(f"attention is not available on {target().name}")
+    return ", and ".join(reasons)
 
 
 def refuse_language_call(module: nn.Module, *args: Any, **kwargs: Any) -> str:

@@ -17,6 +17,7 @@ from torch.nn import functional as F  # noqa: N812 - its usual name
 from .. import ops as _ops
 from ..route.op import ROUTE
 from .experts import HALVES, Experts, differs, in_double, moe, read_experts, refuse_parameters
+from .parts import refuse_tensors
 
 __all__ = ["MixtureForward", "is_mixture", "kernels_of", "refuse_mixture", "refuse_mixture_call"]
 
@@ -160,6 +161,9 @@ def refuse_mixture(m: Any) -> str:
 def refuse_mixture_call(m: Any, x: torch.Tensor) -> str:
     """Why a call cannot use the kernels, or ""."""
     weight = next(m.experts.parameters())
+    why = refuse_tensors((weight,))
+    if why:
+        return why
     if x.dtype != weight.dtype or x.dtype not in HALVES:
         return f"input dtype {x.dtype}, weight dtype {weight.dtype}: both must be float16 or both bfloat16"
     if x.device != weight.device:

@@ -1,4 +1,4 @@
-"""Patched modules without a state of their own: activations, embeddings, convolutions, and norms that count from one.
+"""Patched modules without a state of their own: activations, embeddings, convolutions, and norms that models bring.
 
 What a module of a known kind of name computes is tried before it is patched.
 """
@@ -8,20 +8,24 @@ from __future__ import annotations
 import copy
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
+from torch.nn.parameter import is_lazy
+from torch.nn.utils.parametrize import is_parametrized
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .. import ops as _ops
 from ..conv.config import SUPPORTED
 from ..target import target
 
 __all__ = [
-    "activation_kind", "activation_of", "convolve", "embed", "is_activation", "is_embedding", "norm_offset",
-    "refuse_activation", "refuse_conv", "refuse_conv_call", "refuse_embedding", "refuse_embedding_call",
+    "activation_kind", "activation_of", "convolve", "embedding_of", "is_activation", "is_embedding", "is_plain",
+    "norm_kind", "refuse_activation", "refuse_conv", "refuse_conv_call", "refuse_embedding", "refuse_embedding_call",
+    "refuse_tensors",
 ]
 
 ops: Any = _ops  # its forms are made from declarations
@@ -30,6 +34,25 @@ _KINDS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "gelu": (F.gelu, lambda x: ops.gelu(x)),
     "gelu_tanh": (lambda x: F.gelu(x, approximate="tanh"), lambda x: ops.gelu(x, "tanh")),
 }
+
+
+def is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether it is of torch's class, or of one made from it with the same forward, and its parameters are its own and
+    made already."""
+    return (isinstance(module, kind) and type(module).forward is kind.forward and not is_parametrized(module)
+            and not any(map(is_lazy, module.parameters())))
+
+
+def refuse_tensors(tensors: Iterable[torch.Tensor | None]) -> str:
+    """Why kernels cannot take one of these, or "": a tensor of a class that computes by itself (sharded, quantised), a
+    nested or a sparse one."""
+    for tensor in tensors:
+        if tensor is None:
+            continue
+        if tensor.is_nested or is_traceable_wrapper_subclass(tensor) or tensor.layout is not torch.strided:
+            kind = "nested tensor" if tensor.is_nested else f"{type(tensor).__name__} of layout {tensor.layout}"
+            return f"an operand is a {kind}: plain tensors are needed"
+    return ""
 
 
 # ------------------------------------------------------------------------------------------- activations
@@ -72,27 +95,32 @@ def activation_of(module: nn.Module) -> Callable[[nn.Module, torch.Tensor], torc
 # ------------------------------------------------------------------------------------------- norms
 
 
-def norm_offset(module: Any, eps: float) -> float | None:
-    """What an RMS norm adds to its weight, 0 or 1, found by trying it; None if it computes something else.
+def norm_kind(module: Any, eps: float) -> str | None:
+    """What a norm with one weight computes, found by trying it: ``"rms"``; ``"rms, 1 + weight"``; ``"layer"``, of the
+    distance from the mean; None if it is something else.
 
     Raises:
         Exception: what its forward raises.
     """
-    weight = module.weight.detach()
-    x = torch.linspace(-1.0, 2.0, 2 * weight.numel(), device=weight.device).view(2, -1).sin().to(weight.dtype)
-    # Its own weight may be all ones, which hides the difference of 2 x weight and x (1 + weight).
+    size, options = module.weight.numel(), {"device": module.weight.device}
+    x = torch.linspace(-1.0, 2.0, 2 * size, **options).view(2, -1).sin().to(module.weight.dtype)
+    # Its own weight may be all ones, which hides the difference of 2 x weight and x (1 + weight), or be sharded.
+    weight = torch.linspace(0.5, 3.0, size, **options).cos().to(module.weight.dtype)
     probe = copy.deepcopy(module)
+    del probe.weight
+    probe.weight = weight
     with torch.no_grad():
-        weight = probe.weight.detach().copy_(torch.linspace(0.5, 3.0, weight.numel(), device=weight.device).cos())
         found = type(module).forward(probe, x)
-    wide = x.double()
-    normal = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
-    for offset in (0.0, 1.0):
-        expected = normal * (weight.double() + offset)
+    if not isinstance(found, torch.Tensor) or found.shape != x.shape:
+        return None
+    wide, factor = x.double(), weight.double()
+    normal, centred = (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + eps)
+                       for y in (wide, wide - wide.mean(-1, keepdim=True)))
+    for kind, expected in (("rms", normal * factor), ("rms, 1 + weight", normal * (factor + 1)),
+                           ("layer", centred * factor)):
         tolerance = 16 * torch.finfo(weight.dtype).eps * float(expected.abs().max().clamp_min(1e-30))
-        same = isinstance(found, torch.Tensor) and found.shape == x.shape
-        if same and float((found.double() - expected).abs().max()) <= tolerance:
-            return offset
+        if float((found.double() - expected).abs().max()) <= tolerance:
+            return kind
     return None
 
 
@@ -101,7 +129,7 @@ def norm_offset(module: Any, eps: float) -> float | None:
 
 def is_embedding(module: nn.Module) -> bool:
     """torch's, or one that multiplies by its ``embed_scale``."""
-    return type(module) is nn.Embedding or (isinstance(module, nn.Embedding) and hasattr(module, "embed_scale"))
+    return is_plain(module, nn.Embedding) or (isinstance(module, nn.Embedding) and hasattr(module, "embed_scale"))
 
 
 def refuse_embedding(module: Any) -> str:
@@ -109,8 +137,9 @@ def refuse_embedding(module: Any) -> str:
     for name in ("max_norm", "scale_grad_by_freq", "sparse"):
         if getattr(module, name):
             return f"{name} is set"
-    if type(module) is nn.Embedding or module.weight.device.type == "meta":
-        return "" if type(module) is nn.Embedding else "its weight has no values yet, so it cannot be tried"
+    plain = is_plain(module, nn.Embedding)
+    if plain or module.weight.device.type == "meta":
+        return "" if plain else "its weight has no values yet, so it cannot be tried"
     x = torch.arange(min(module.num_embeddings, 4), device=module.weight.device)
     with torch.no_grad():
         same = torch.equal(type(module).forward(module, x), F.embedding(x, module.weight) * _scale(module))
@@ -132,9 +161,11 @@ def refuse_embedding_call(module: Any, x: torch.Tensor) -> str:
     return f"weight on device {weight.device}, indices on {x.device}" if weight.device != x.device else ""
 
 
-def embed(module: Any, x: torch.Tensor) -> torch.Tensor:
-    out = ops.embedding(x, module.weight, module.padding_idx)
-    return out if type(module) is nn.Embedding else out * _scale(module)
+def embedding_of(module: nn.Module) -> Callable[[Any, torch.Tensor], torch.Tensor]:
+    """What takes the place of its forward."""
+    if is_plain(module, nn.Embedding):
+        return lambda m, x: ops.embedding(x, m.weight, m.padding_idx)
+    return lambda m, x: ops.embedding(x, m.weight, m.padding_idx) * _scale(m)
 
 
 # ------------------------------------------------------------------------------------------- convolutions

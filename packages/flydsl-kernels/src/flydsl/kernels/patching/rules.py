@@ -40,6 +40,7 @@ __all__ = ["CallSite", "PatchReport", "patch"]
 ops: Any = _ops  # its forms are made from declarations
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _HALVES = (torch.float16, torch.bfloat16)
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 @dataclass
@@ -145,14 +146,15 @@ def _one_dimension(module: nn.Module) -> str:
 
 
 def _is_torch_rmsnorm(module: nn.Module) -> bool:
-    return type(module) is getattr(nn, "RMSNorm", None)
+    return parts.is_plain(module, nn.RMSNorm)
 
 
-def _is_rmsnorm(module: nn.Module) -> bool:
-    """torch's, or one that a language model brings: with the usual name and one weight."""
-    weight = getattr(module, "weight", None)
+def _is_norm(module: nn.Module) -> bool:
+    """torch's RMS norm, or one that a language model brings: with a usual name and one weight."""
+    weight, name = getattr(module, "weight", None), type(module).__name__
     return _is_torch_rmsnorm(module) or (
-        type(module).__name__.endswith("RMSNorm") and isinstance(weight, torch.Tensor) and weight.dim() == 1
+        name.endswith(("RMSNorm", "LayerNorm")) and not isinstance(module, nn.LayerNorm)
+        and isinstance(weight, torch.Tensor) and weight.dim() == 1 and getattr(module, "bias", None) is None
     )
 
 
@@ -163,7 +165,7 @@ def _own_epsilon(module: nn.Module) -> float | None:
     return None
 
 
-def _rmsnorm_module(module: Any) -> str:
+def _norm_module(module: Any) -> str:
     """A class that only has the name may compute something else (a weight from 0, a gate): it is tried."""
     if _is_torch_rmsnorm(module):
         return _one_dimension(module)
@@ -173,21 +175,30 @@ def _rmsnorm_module(module: Any) -> str:
     if module.weight.device.type == "meta":
         return "its weight has no values yet, so its definition cannot be checked"
     try:
-        offset = parts.norm_offset(module, eps)
+        kind = parts.norm_kind(module, eps)
     except Exception as error:  # any: it is somebody else's code, and a reason is all that is needed
         return f"its forward takes more than a tensor ({type(error).__name__}: {error})"
-    if offset is None:
-        return "its forward is not x * rsqrt(mean(x**2) + eps) * weight, nor that with 1 + weight"
+    if kind is None:
+        return ("its forward is not x * rsqrt(mean(x**2) + eps) * weight, nor that with 1 + weight or of the distance "
+                "from the mean")
     return ""
 
 
-def _rmsnorm(module: Any) -> Callable[[Any, torch.Tensor], torch.Tensor]:
+def _norm_kernel(module: Any) -> str:
+    layer = not _is_torch_rmsnorm(module) and parts.norm_kind(module, _own_epsilon(module) or 0.0) == "layer"
+    return "flydsl::layernorm_fwd" if layer else "flydsl::rmsnorm_fwd"
+
+
+def _norm(module: Any) -> Callable[[Any, torch.Tensor], torch.Tensor]:
     """What takes the place of a norm's forward."""
     if _is_torch_rmsnorm(module):
         # torch's own default is the machine epsilon of the input.
         return lambda m, x: ops.rmsnorm(x, m.weight, torch.finfo(x.dtype).eps if m.eps is None else m.eps)
     eps = _own_epsilon(module) or 0.0
-    if parts.norm_offset(module, eps):
+    kind = parts.norm_kind(module, eps)
+    if kind == "layer":
+        return lambda m, x: ops.layernorm(x, m.weight, None, eps)
+    if kind == "rms, 1 + weight":
         return lambda m, x: ops.rmsnorm(x, m.weight, eps, 1.0)
     # These multiply by the weight after rounding, so a wider weight makes a wider result.
     return lambda m, x: ops.rmsnorm(x, m.weight, eps).to(torch.promote_types(x.dtype, m.weight.dtype))
@@ -234,20 +245,21 @@ def _linear_call(module: Any, x: torch.Tensor) -> str:
 
 
 _RULES = (
-    _Rule("flydsl::layernorm_fwd", lambda m: type(m) is nn.LayerNorm, _one_dimension, _norm_call,
+    _Rule("flydsl::layernorm_fwd", lambda m: parts.is_plain(m, nn.LayerNorm), _one_dimension, _norm_call,
           lambda m, x: ops.layernorm(_single_under_autocast(x), m.weight, m.bias, m.eps)),
-    _Rule("flydsl::rmsnorm_fwd", _is_rmsnorm, _rmsnorm_module, _norm_call, bind=_rmsnorm),
-    _Rule("flydsl::softmax", lambda m: type(m) is nn.Softmax, _softmax_module,
+    _Rule("flydsl::rmsnorm_fwd", _is_norm, _norm_module, _norm_call, bind=_norm, names=_norm_kernel),
+    _Rule("flydsl::softmax", lambda m: parts.is_plain(m, nn.Softmax), _softmax_module,
           lambda m, x: "" if x.dtype in _FLOATS and x.dim() else f"input dtype {x.dtype}, rank {x.dim()}",
           lambda m, x: ops.softmax(_single_under_autocast(x))),
-    _Rule("flydsl::linear", lambda m: type(m) is nn.Linear, _linear_module, _linear_call,
+    _Rule("flydsl::linear", lambda m: parts.is_plain(m, nn.Linear), _linear_module, _linear_call,
           lambda m, x: ops.linear(x, m.weight, m.bias)),
     _Rule("flydsl::linear, flydsl::softmax", lambda m: type(m) is nn.MultiheadAttention,
           lambda m: refuse_attention(m) or _lacking("gemm"), refuse_attention_call, attention, several=True),
     _Rule("flydsl::activate", parts.is_activation, parts.refuse_activation,
           lambda m, x: "" if x.dtype in _FLOATS else f"input dtype {x.dtype}", bind=parts.activation_of),
-    _Rule("flydsl::embedding", parts.is_embedding, parts.refuse_embedding, parts.refuse_embedding_call, parts.embed),
-    _Rule("flydsl::conv", lambda m: type(m) in (nn.Conv1d, nn.Conv2d, nn.Conv3d), parts.refuse_conv,
+    _Rule("flydsl::embedding", parts.is_embedding, parts.refuse_embedding, parts.refuse_embedding_call,
+          bind=parts.embedding_of),
+    _Rule("flydsl::conv", lambda m: any(parts.is_plain(m, kind) for kind in _CONVOLUTIONS), parts.refuse_conv,
           parts.refuse_conv_call, parts.convolve),
     _Rule("flydsl::rope, flydsl::attention_fwd", language.is_language_attention, language.refuse_language_attention,
           language.refuse_language_call, bind=language.language_forward, several=True, names=language.kernels_of),
@@ -265,8 +277,7 @@ _RULES = (
 
 def _unknown_kind(module: nn.Module) -> str:
     """Why a module that computes what kernels could is left alone, or "" for any other module."""
-    for kind in (nn.LayerNorm, nn.Softmax, nn.Linear, nn.MultiheadAttention, nn.Embedding, nn.Conv1d, nn.Conv2d,
-                 nn.Conv3d):
+    for kind in (nn.LayerNorm, nn.Softmax, nn.Linear, nn.MultiheadAttention, nn.Embedding, *_CONVOLUTIONS):
         if isinstance(module, kind):
             return f"it is a class of its own, {type(module).__name__}, made from {kind.__name__}"
     name = type(module).__name__
@@ -324,7 +335,9 @@ class _Forward(_Replacement):
         elif x.device.type != shared.device:
             why = f"input on device {x.device.type!r}, kernels run on {shared.device!r}"
         else:
-            why = rule.refuse_call(module, *args, **kwargs) if rule.several else rule.refuse_call(module, x)
+            tensors = (v for v in values if isinstance(v, torch.Tensor))
+            why = parts.refuse_tensors((*tensors, *module._parameters.values())) or (
+                rule.refuse_call(module, *args, **kwargs) if rule.several else rule.refuse_call(module, x))
         if not why:
             site.calls += 1
             assert self.run is not None  # a rule has it, or makes it for the module
@@ -380,8 +393,9 @@ class _Attending(_Replacement):
         """A call of torch's function."""
         if self.site not in self.report.sites:
             self.report.sites.append(self.site)
-        device = next(x.device.type for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor))
-        why = refuse_sdpa(*args, **kwargs) if device == self.device else (
+        tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor)]
+        device = tensors[0].device.type
+        why = parts.refuse_tensors(tensors) or refuse_sdpa(*args, **kwargs) if device == self.device else (
             f"operands on device {device!r}, kernels run on {self.device!r}")
         if not why:
             self.site.calls += 1
