@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from typing import Any
 
 import numpy as np
@@ -200,6 +201,42 @@ def test_what_needs_a_trace_says_so(make):
     message = r"exist while a function is traced: .* decorated with @flyc.kernel or @flyc.jit"
     with pytest.raises(RuntimeError, match=message):
         make(fx)
+
+
+HOST = """
+@flyc.kernel
+def k(X: fx.Tensor):
+    X[fx.thread_idx.x] = 1.0
+
+def plain(X):
+    pass
+
+@flyc.jit
+def run(X: fx.Tensor):
+    BODY
+"""
+
+
+@pytest.mark.parametrize(("body", "message"), [
+    ("k.launch(X, grid=1)", r"no attribute 'launch': a call is launched, kernel\(...\).launch"),
+    ("k[1, 64](X)", "not subscriptable: grid and block are those of the launch"),
+    ("plain(X).launch(grid=1)", "only kernels are launched, functions that @flyc.kernel decorates"),
+])
+def test_misused_kernels(load: Any, body: str, message: str) -> None:
+    with pytest.raises(DSLCompileError, match=message):
+        load(HOST.replace("BODY", body)).run(np.zeros(64, np.float32))
+
+
+def test_a_call_without_a_launch_is_told(load: Any, device: None) -> None:
+    """... once, at its line; one that is launched later is not."""
+    x = np.zeros(64, np.float32)
+    module = load(HOST.replace("BODY", "k(X)\n    later = k(X)\n    later.launch(grid=1, block=32)"))
+    with pytest.warns(UserWarning, match="kernel 'k' is called but not launched, so nothing runs") as told:
+        module.run(x)
+    (warning,) = told.list
+    assert linecache.getline(warning.filename, warning.lineno).strip() == "k(X)"
+    assert warning.filename == module.__file__
+    assert repr(module.k) == f"<kernel {module.__name__}.k>" and x.sum() == 32
 
 
 def test_static_numbers_need_no_trace():

@@ -233,6 +233,8 @@ def _missing_value(error: BaseException, entries: list[tuple[CodeType, int, int]
                     f"where `fx.const_expr({found} is not None)`")
     if isinstance(error, AttributeError) and error.obj is not None or is_framework_file(entries[-1][0].co_filename):
         return ""
+    if getattr(error, "name", None) == "launch":
+        return f"{said}: only kernels are launched, functions that @flyc.kernel decorates; this one ran while tracing"
     return f"{said}: a value is None. A function that has no `return` on some path gives None; return its result"
 
 
@@ -291,9 +293,9 @@ def fail(message: str, kind: type[DSLCompileError] = DSLCompileError) -> NoRetur
     raise kind(message, [DiagRecord(message, current_user_frames())])
 
 
-def warn_here(message: str) -> None:
-    """A UserWarning at the user's current line."""
-    frames = current_user_frames()
+def warn_here(message: str, frames: tuple[SourceFrame, ...] | None = None) -> None:
+    """A UserWarning at the innermost of `frames`, the user's current line by default."""
+    frames = current_user_frames() if frames is None else frames
     where = (frames[0].filename, frames[0].line) if frames else ("<kernel>", 0)
     warnings.warn_explicit(message, UserWarning, *where)
 

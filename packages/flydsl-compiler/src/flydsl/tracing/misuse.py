@@ -32,6 +32,8 @@ _INSTEAD = [
     (rf"unsupported operand type\(s\) for .*'{_VALUE}'", _OPERANDS),
     (rf"argument of type '{_VALUE}' is not iterable|argument of type '{_VALUE}' is not a container",
      "`in` needs values that are known while tracing; compare with == in a loop"),
+    (r"'KernelFunction' object is not subscriptable",
+     "grid and block are those of the launch, kernel(...).launch(grid=..., block=...)"),
     (r"only integers, slices .* are valid indices",
      "NumPy is indexed while tracing; pass the array to the kernel as a tensor, or choose with fx.where"),
 ]
@@ -48,6 +50,7 @@ _HERE_INSTEAD = [
     ("Tensor", "sum mean max min", "load the elements (t.load().reduce('add')), or reduce them in a loop"),
     ("Tensor", "ptr pointer data_ptr data", "fx.get_iter(t) is the pointer to its first element"),
     ("TiledCopy", "partition_S partition_D retile", "these are of the part of one thread, .get_slice(fx.thread_idx.x)"),
+    ("KernelFunction", "launch", "a call is launched, kernel(...).launch(grid=..., block=...)"),
     ("TiledMma", "partition_A partition_B partition_C",
      "these are of the part of one thread, .get_slice(fx.thread_idx.x)"),
 ]
@@ -84,7 +87,7 @@ def misuse(error: BaseException) -> str:
             return str(error) + _near(name, _public(holder))
         if not name or not type(holder).__module__.startswith(("flydsl.", "flydsl._mlir")):
             return ""
-        classes = [c for c in type(holder).__mro__ if c.__module__.startswith("flydsl.expr")]
+        classes = [c for c in type(holder).__mro__ if c.__module__.startswith(("flydsl.expr", "flydsl.compiler"))]
         near = _elsewhere(classes, name) or _near(name, {n for c in classes for n in vars(c)})
         return f"{with_article(type(holder).__name__)} has no attribute {name!r}{near}"
     if isinstance(error, KeyError):
