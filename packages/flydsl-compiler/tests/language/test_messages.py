@@ -208,6 +208,10 @@ HOST = """
 def k(X: fx.Tensor):
     X[fx.thread_idx.x] = 1.0
 
+@flyc.kernel
+def scaled(X: fx.Tensor, s, b: fx.Boolean):
+    X[fx.thread_idx.x] = s
+
 def plain(X):
     pass
 
@@ -220,6 +224,8 @@ def run(X: fx.Tensor):
 @pytest.mark.parametrize(("body", "message"), [
     ("k.launch(X, grid=1)", r"no attribute 'launch': a call is launched, kernel\(...\).launch"),
     ("k[1, 64](X)", "not subscriptable: grid and block are those of the launch"),
+    ("scaled(X, 2.0, True).launch()", r"the bare Python value 2.0: wrap it, e.g. fx.Float32\(2.0\)"),
+    ("scaled(X, X[0], 1).launch()", r"the bare Python value 1: wrap it, e.g. fx.Boolean\(1\)"),
     ("plain(X).launch(grid=1)", "only kernels are launched, functions that @flyc.kernel decorates"),
 ])
 def test_misused_kernels(load: Any, body: str, message: str) -> None:

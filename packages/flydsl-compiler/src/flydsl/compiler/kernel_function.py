@@ -223,10 +223,12 @@ class KernelLauncher:
 
     def _check(self, name: str, annotation: Any, value: Any) -> None:
         from flydsl._mlir import ir
+        from flydsl.expr.numeric import NumericMeta, as_numeric
 
         if isinstance(value, (bool, int, float)):
+            cls = annotation if isinstance(annotation, NumericMeta) else as_numeric(value).dtype
             fail(f"{self.kernel.name}: argument {name!r} is the bare Python value {value!r}: wrap it, e.g. "
-                 f"fx.Int32({value!r}), or annotate the parameter fx.Constexpr", DSLTypeError)
+                 f"fx.{cls}({value!r}), or annotate the parameter fx.Constexpr", DSLTypeError)
         if isinstance(value, type):
             fail(f"{self.kernel.name}: {class_refusal(name, value)}", DSLTypeError)
         if (
