@@ -42,7 +42,7 @@ _INSTEAD = [
 _HERE_INSTEAD = [
     ("Tensor Vector Layout", "size numel nelement", "fx.size(x) is the number of elements"),
     ("Tensor Layout", "ndim dim", "fx.rank(x) is the number of modes"),
-    ("Numeric Vector", "astype type", ".to(fx.Float16) converts"),
+    ("Numeric Vector", "astype", ".to(fx.Float16) converts"),
     ("Numeric Vector", "item tolist numpy", "a run-time value has no number while tracing; store it to a tensor"),
     ("Tensor", "to astype float half", "elements are converted once they are loaded, t[i].to(fx.Float16)"),
     ("Tensor", "T reshape view flatten transpose permute",
