@@ -191,7 +191,7 @@ Value Emitter::narrow(Value source, StringRef name, FloatType to) const {
   } else {
     auto values = vector::ToElementsOp::create(b, loc, source);
     for (int64_t i = 0; i < padded; i += perWord) {
-      Value word = i32(0);
+      Value word = LLVM::PoisonOp::create(b, loc, b.getI32Type()); // halves that nothing writes are not used
       for (int64_t at = 0; at < perWord / 2 && i + 2 * at < count; ++at) {
         Value low = values.getResult(i + 2 * at);
         Value high = i + 2 * at + 1 < count ? Value(values.getResult(i + 2 * at + 1)) : low;
