@@ -92,9 +92,10 @@ def sanitize(session: nox.Session) -> None:
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """Damaged code objects on the simulator, 1 000 000 of them (arguments go to the fuzzer: `-- --count 10000`)."""
+    """Damaged code objects and wild programs on the simulator (arguments go to the fuzzer: `-- --count 10000`)."""
     fuzzer = "packages/flydsl-runtime/tests/sim/object_fuzz.py"
-    session.run("python", fuzzer, *(session.posargs or ["--count", "1000000"]))
+    for kind, count in (("objects", "1000000"), ("programs", "600000")):
+        session.run("python", fuzzer, "--kind", kind, *(session.posargs or ["--count", count]))
 
 
 @nox.session

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs damaged code objects on the simulator: whatever they are, the process must live.
 
-    python object_fuzz.py [--count 100000] [--seed 1] [--jobs 2] [--keep FOLDER]
+    python object_fuzz.py [--kind objects|programs] [--count 100000] [--seed 1] [--jobs 2] [--keep FOLDER]
 
-Each mutant (object_mutations.py) is loaded and its kernels are launched with arguments that are memory, wild
-pointers or noise; some launches run under checks or are profiled. Mutants run in child processes. One that ends its
+Each mutant, a damaged object (object_mutations.py) or a program that no compiler writes (wild_programs.py), is loaded
+and its kernels are launched with arguments that are memory, wild pointers or noise; some launches run under checks,
+are profiled or stop at breakpoints. Mutants run in child processes. One that ends its
 child, takes longer than --patience seconds or more than --memory MiB is reported with its number and kept in a file;
 the exit status is then 1. A mutant is a function of seed and number alone: `--only NUMBER` runs one in this process.
 """
@@ -29,8 +30,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from hiplib import Sim, SimError, find_library  # noqa: E402
 from object_mutations import edge, mutate  # noqa: E402
 from object_seeds import ARCHS, build  # noqa: E402
+from wild_programs import ARCHS as WILD_ARCHS  # noqa: E402
+from wild_programs import Pieces, Wild  # noqa: E402
 
 PROFILES = (0, 0, 0, 1, 3, 7)  # counters, timing, trace
+LEVELS = ("", "v2", "v3")  # of the executor: what every host of these tests has
 CHECKS = ("", "", "", "", "", "oob", "race", "uninit", "barrier,oob", "nan,buffer", "approx")
 
 
@@ -93,9 +97,87 @@ class Target:
                                                           ctypes.c_uint(lds), None, None, extra))
 
 
+class Attribute(ctypes.Structure):
+    """hipLaunchAttribute."""
+
+    _fields_ = [("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_uint * 16)]
+
+
+class Config(ctypes.Structure):
+    """HIP_LAUNCH_CONFIG."""
+
+    _fields_ = [("sizes", ctypes.c_uint * 7), ("stream", ctypes.c_void_p), ("attributes", ctypes.c_void_p),
+                ("count", ctypes.c_uint)]
+
+
+class Breakpoint(ctypes.Structure):
+    """flysimBreakpoint."""
+
+    _fields_ = [("address", ctypes.c_int64), ("source", ctypes.c_char_p), ("workgroup", ctypes.c_int64 * 3),
+                ("wave", ctypes.c_int64)]
+
+
+class Programs(Target):
+    """Programs of wild_programs.py instead of damaged objects."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder)
+        self.pieces = {arch: Pieces(self.sim, arch, folder) for arch in WILD_ARCHS}
+        self.answer = 0
+        self.stop = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda _: self.answer)
+
+    def wild(self, seed: int, number: int) -> tuple[str, Wild]:
+        arch = WILD_ARCHS[number % len(WILD_ARCHS)]
+        return arch, self.pieces[arch].program(random.Random(seed << 40 | number))
+
+    def mutant(self, seed: int, number: int) -> tuple[str, bytes]:
+        arch, wild = self.wild(seed, number)
+        return arch, wild.image
+
+    def run(self, seed: int, number: int) -> str:
+        arch, wild = self.wild(seed, number)
+        rng = random.Random(seed << 40 | number << 1 | 1)
+        os.environ["FLYDSL_SIM_CHECK"] = rng.choice((*CHECKS, "all", "late,stale"))
+        os.environ["FLYDSL_SIM_SCHED"] = rng.choice(("fixed", "fixed", "fixed", f"random:{number}"))
+        os.environ["FLYDSL_SIM_CPU"] = rng.choice(LEVELS)
+        self.answer = rng.choice((0, 1, 1, 2))
+        point = Breakpoint(-1, None, (-1, -1, -1), -1)
+        self.sim.lib.flysimSetBreakpoints(ctypes.byref(point), ctypes.c_size_t(rng.random() < 0.1), self.stop)
+        self.sim.lib.flysimProfile(rng.choice(PROFILES))
+        self.sim.set_arch(arch)
+        filler = rng.choice((bytes(1 << 16), b"\xff" * (1 << 16), rng.randbytes(1 << 16)))
+        self.sim.check(self.sim.lib.hipMemcpy(self.memory, filler, ctypes.c_size_t(len(filler)), 1))
+        module = None
+        try:
+            module = self.sim.load(wild.image)
+            self.start(wild, self.sim.function(module, "k"), self.memory.value + rng.choice((0, 0, 4096, 65532, 2)))
+        except SimError as error:
+            return f"fault: {error.text}" if module else f"refused: {error.text}"
+        finally:
+            if module:
+                self.sim.lib.hipModuleUnload(module)
+            self.sim.lib.flysimProfileTake()
+        return "ran"
+
+    def start(self, wild: Wild, function: ctypes.c_void_p, pointer: int) -> None:
+        """The launch with its attributes."""
+        data = struct.pack("<QQI", self.memory.value, pointer, 64) + bytes(68)
+        buffer, size = ctypes.create_string_buffer(data, len(data)), ctypes.c_size_t(len(data))
+        extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), 3)
+        attributes = (Attribute * 2)()
+        attributes[0].id, attributes[0].value[0] = 2, wild.cooperative
+        if wild.cluster:
+            attributes[1].id, attributes[1].value[:3] = 4, wild.cluster
+        config = Config((ctypes.c_uint * 7)(*wild.grid, *wild.block, wild.lds), None, ctypes.addressof(attributes), 2)
+        self.sim.check(self.sim.lib.hipDrvLaunchKernelEx(ctypes.byref(config), function, None, extra))
+
+
+KINDS = {"objects": Target, "programs": Programs}
+
+
 def worker(args: argparse.Namespace, folder: str) -> None:
     """Runs mutants from `first` on; a shared file says how far it is."""
-    target = Target(folder)
+    target = KINDS[args.kind](folder)
     with open(args.progress, "r+b") as file:
         shared = mmap.mmap(file.fileno(), 24)
     for number in range(args.first, args.first + args.count * args.stride, args.stride):
@@ -122,9 +204,9 @@ class Job:
         self.progress.write_bytes(struct.pack("<qdq", self.next, time.monotonic() + 60, 0))
         settings = {"FLYDSL_SIM_MAX_INSTRUCTIONS": "3000", "FLYDSL_SIM_THREADS": str(1 + self.index % 2)}
         self.child = subprocess.Popen(
-            [sys.executable, __file__, "--worker", "--progress", str(self.progress), "--seed", str(self.args.seed),
-             "--first", str(self.next), "--count", str(self.left), "--stride", str(self.args.jobs),
-             "--memory", str(self.args.memory)],
+            [sys.executable, __file__, "--worker", "--kind", self.args.kind, "--progress", str(self.progress),
+             "--seed", str(self.args.seed), "--first", str(self.next), "--count", str(self.left),
+             "--stride", str(self.args.jobs), "--memory", str(self.args.memory)],
             stdout=subprocess.DEVNULL, stderr=(Path(self.folder) / f"errors{self.index}").open("wb"),
             env={**os.environ, **settings})
 
@@ -155,7 +237,7 @@ def fuzz(args: argparse.Namespace, folder: str) -> int:
     """Runs all jobs; the number of findings."""
     jobs = [Job(args, n, folder) for n in range(args.jobs)]
     findings = 0
-    target = Target(folder)
+    target: Target | None = None
     start = time.monotonic()
     for job in jobs:
         job.start()
@@ -173,6 +255,7 @@ def fuzz(args: argparse.Namespace, folder: str) -> int:
             if args.keep:
                 number = int(found.split()[1])
                 Path(args.keep).mkdir(parents=True, exist_ok=True)
+                target = target or KINDS[args.kind](folder)
                 arch, image = target.mutant(args.seed, number)
                 (Path(args.keep) / f"{args.seed}-{number}-{arch}.hsaco").write_bytes(image)
             if job.left > 0:
@@ -184,6 +267,7 @@ def fuzz(args: argparse.Namespace, folder: str) -> int:
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kind", choices=KINDS, default="objects", help="damaged objects or wild programs")
     parser.add_argument("--count", type=int, default=100000, help="mutants to run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first mutant")
@@ -203,7 +287,7 @@ def main() -> int:
             return 0
         if args.only is not None:
             os.environ.setdefault("FLYDSL_SIM_MAX_INSTRUCTIONS", "3000")
-            print(Target(folder).run(args.seed, args.only))
+            print(KINDS[args.kind](folder).run(args.seed, args.only))
             return 0
         return 1 if fuzz(args, folder) else 0
 

@@ -1,6 +1,7 @@
 """A short run of the fuzzer of code objects, and what its longer runs have found.
 
-FLYDSL_SIM_OBJECT_FUZZ=N runs N mutants (default 3000); `nox -s fuzz` is the long run.
+FLYDSL_SIM_OBJECT_FUZZ=N runs N mutants (default 3000), FLYDSL_SIM_WILD_FUZZ=N so many wild programs (default 240);
+`nox -s fuzz` is the long run.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ import pytest
 from hiplib import SimError, assemble
 
 COUNT = os.environ.get("FLYDSL_SIM_OBJECT_FUZZ", "3000")
+WILD = os.environ.get("FLYDSL_SIM_WILD_FUZZ", "240")
 
 
-def test_damaged_code_objects_do_not_end_the_process(sim, build_dir):
-    """Metadata, descriptors, notes, arguments, formats and instructions at random: the child processes live."""
-    done = subprocess.run([sys.executable, str(Path(__file__).with_name("object_fuzz.py")), "--count", COUNT, "--seed",
-                           os.environ.get("FLYDSL_SIM_FUZZ_SEED", "1")], capture_output=True, text=True)
+@pytest.mark.parametrize(("kind", "count", "jobs"), [("objects", COUNT, "2"), ("programs", WILD, "1")])
+def test_damaged_code_does_not_end_the_process(sim, build_dir, kind, count, jobs):
+    """Metadata, descriptors, notes, arguments, formats and instructions at random, and programs that no compiler
+    writes: the child processes live."""
+    done = subprocess.run([sys.executable, str(Path(__file__).with_name("object_fuzz.py")), "--kind", kind, "--count",
+                           count, "--jobs", jobs, "--seed", os.environ.get("FLYDSL_SIM_FUZZ_SEED", "1")],
+                          capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

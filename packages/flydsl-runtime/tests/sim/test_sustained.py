@@ -56,6 +56,11 @@ KERNEL void apart(const volatile GLOBAL u32 *in, GLOBAL u32 *out, u32 turns) {
   for (u32 k = 0; k < (WG() & 1 ? 1 : turns); ++k) s += in[((first + k) * 256 + lane) * 32];
   out[WG() * 256 + TID()] = s;
 }
+/* Stores to lines in a scattered order, many of them several times; to the first half of them first. */
+KERNEL void scatter(GLOBAL u32 *out, u32 turns, u32 mask) {
+  for (u32 k = 0; k < turns; ++k)
+    out[((k * 256 + TID()) * 2654435761u >> 7 & (k < turns / 2 ? mask >> 1 : mask)) * 32] = k;
+}
 /* One work-group in `every` has ten times as much to do. */
 KERNEL void uneven(GLOBAL u32 *out, u32 every, u32 turns) {
   u32 s = TID();
@@ -132,6 +137,39 @@ def test_long_and_short_work_groups_move_each_line_once(launch):
     assert sum(i["l2_bytes"] for i in loads) == sum(i["read_bytes"] for i in loads) == data.nbytes
     s, once = p["sustained"], pytest.approx(data.nbytes + out.nbytes, rel=1e-5)  # six digits
     assert s["behind_l2_bytes"] == once and s["memory_bytes"] == once and s["reread_bytes"] == 0
+
+
+def absent_stores(lines: np.ndarray, sets: int, ways: int) -> int:
+    """How many of the stores to one sector of `lines` find it not dirty in a cache whose sets replace what came first.
+    Pages of 32 lines are numbered as they come."""
+    numbers: dict[int, int] = {}
+    cache: list[list[int]] = [[] for _ in range(sets)]
+    absent = 0
+    for line in lines.tolist():
+        number = numbers.setdefault(line // 32, len(numbers)) * 32 + line % 32
+        held = cache[(number ^ number >> 17) % sets]
+        if number not in held:
+            absent += 1
+            held.append(number)
+            del held[:-ways]
+    return absent
+
+
+@needs_clang
+@pytest.mark.parametrize("bits", [14, 17])
+def test_sets_replace_what_came_first(launch, bits):
+    """The L2 of gfx90a has 65536 lines: a few thousand all fit; of 131072 the sets lose some that come again, by the
+    order in which they came while there was room for all."""
+    turns, mask = 400, (1 << bits) - 1
+    out = np.zeros(32 << bits, np.uint32)
+    p = launch("gfx90a", "scatter", 1, out, ctypes.c_uint32(turns), ctypes.c_uint32(mask))
+    i = np.arange(turns * 256, dtype=np.uint32)
+    masks = np.where(i < turns // 2 * 256, np.uint32(mask >> 1), np.uint32(mask))
+    lines = (i * np.uint32(2654435761) >> np.uint32(7) & masks).reshape(turns, 4, 64)
+    absent = absent_stores(lines.transpose(1, 0, 2).reshape(-1), 8192, 8)  # wave after wave
+    assert len(np.unique(lines)) < absent if bits == 17 else len(np.unique(lines)) == absent
+    assert sum(i.get("written_bytes", 0) for i in p["instructions"]) == 32 * absent
+    assert p["sustained"]["behind_l2_bytes"] == pytest.approx(32 * absent, rel=1e-5)  # six digits
 
 
 DIES = {"gfx942": 8, "gfx950": 8, "gfx1201": 1}

@@ -64,3 +64,31 @@ def test_masks(sim, build_dir, partial):
             mask = mask | np.uint64(1)
         for k in range(2):
             np.testing.assert_array_equal(out[2 + k], np.where(on, mask[k], 0x102 + k), err_msg=name)
+
+
+@pytest.mark.parametrize(("arch", "places"), [("gfx942", (20, 22)), ("gfx1201", (19, 20, 21))])
+@pytest.mark.parametrize("scalar", [0, 1, 0x80000003])
+@pytest.mark.parametrize("partial", [False, True])
+def test_products_with_a_scalar(sim, build_dir, arch, places, scalar, partial):
+    """Products of a scalar, zero too, and a vector, that nothing reads the mask of; result and addend may overlap."""
+    rng = np.random.default_rng(scalar)
+    lanes, co, mask = (64, "", "s[20:21]") if arch == "gfx942" else (32, "co_", "s20")
+    rows = rng.integers(0, 1 << 32, (3, lanes), np.uint64)
+    on = np.arange(lanes) % 3 == 0 if partial else np.ones(lanes, bool)
+    low, high = (int(w) for w in bits(on))
+    start = (f"  s_mov_b32 s8, {scalar:#x}\n  v_mov_b32 v19, 7\n  v_mov_b32 v20, v9\n  v_mov_b32 v21, v10\n"
+             f"  v_mov_b32 v22, 8\n  v_mov_b32 v23, 9\n  s_mov_b32 exec_lo, {low:#x}\n  s_mov_b32 exec_hi, {high:#x}\n")
+    rest = f"{mask}, s8, v8, v[20:21]\n  s_mov_b32 exec_lo, -1\n  s_mov_b32 exec_hi, -1\n"
+    programs = [Program(f"{kind}{first}", f"{start}  v_mad_{co}{kind} v[{first}:{first + 1}], {rest}", 3, 19, 5)
+                for kind in ("u64_u32", "i64_i32") for first in places]
+    bench = Bench(sim, arch, programs, build_dir)
+    addend = rows[1] | rows[2] << np.uint64(32)
+    signed = rows[0].astype(np.uint32).view(np.int32).astype(np.int64)
+    product = {"u64_u32": np.uint64(scalar) * rows[0], "i64_i32": np.uint32(scalar).view(np.int32) * signed}
+    for program in programs:
+        first, total = int(program.name[7:]), product[program.name[:7]].astype(np.uint64) + addend
+        held = [7, rows[1], rows[2], 8, 9]
+        for k, word in enumerate((total & np.uint64(0xFFFFFFFF), total >> np.uint64(32))):
+            held[first - 19 + k] = np.where(on, word, held[first - 19 + k])
+        for found, expected in zip(bench.run(program.name, rows.astype(np.uint32)), held, strict=True):
+            np.testing.assert_array_equal(found, expected, err_msg=program.name)

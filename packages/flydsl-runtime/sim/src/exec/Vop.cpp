@@ -365,6 +365,16 @@ template <unsigned kSources, bool kResult> static void execPlain(Wave &w, const 
   lane(a);
 }
 
+/// The same of products with an addend of 64 bits. LLVM multiplies by the upper halves of strides too, which are zero
+/// in scalar registers: what remains is the addend.
+static void execMultiplyAdd(Wave &w, const Inst &in) {
+  const bool whole = w.exec() == w.fullMask && !w.fpSpecial;
+  if (whole && in.src[0].kind == OperandKind::Sgpr && !w.s[in.src[0].reg])
+    memmove(row(w, in.dst), rawSource(w, in, 2), 2 * kRow * sizeof(uint32_t));
+  else
+    execPlain<3, true>(w, in);
+}
+
 void execCmp(Wave &w, const Inst &in) {
   Computed c = compute(w, in, in.lane, w.tmp->dst);
   uint64_t bits = packMask(w.tmp->carry, w.lanes) & c.writable;
@@ -396,7 +406,7 @@ void registerLoops(OpTable &table) {
   table.scalarLoop = execScalarResult;
   table.dual = execDual;
   table.plain = {execPlain<1, false>, execPlain<2, false>, execPlain<3, false>};
-  table.plainResult = {execPlain<1, true>, execPlain<2, true>, execPlain<3, true>};
+  table.plainResult = {execPlain<1, true>, execPlain<2, true>, execMultiplyAdd};
   table.plainCompare = execCmp;
 }
 

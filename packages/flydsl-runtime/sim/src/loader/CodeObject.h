@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace flysim {
@@ -83,6 +84,13 @@ public:
   /// What tells the file from others: the first 16 hexadecimal digits of its SHA-256. Computed when it is first asked
   /// for. Thread safe.
   const std::string &digest() const;
+
+  /// Source lines that were asked for, by address: looking for them takes long (SourceLines.h).
+  struct KnownLines {
+    std::mutex mutex;
+    std::unordered_map<uint64_t, std::string> lines;
+  };
+  mutable KnownLines known;
 
 private:
   CodeObject() = default;

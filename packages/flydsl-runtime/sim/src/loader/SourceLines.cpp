@@ -73,11 +73,24 @@ void readSourceLines(const CodeObject &object, const std::vector<uint64_t> &addr
 } // namespace
 
 std::vector<std::string> sourceLines(const CodeObject &object, const std::vector<uint64_t> &addresses) {
-  std::vector<std::string> lines(addresses.size());
-  uint64_t crash = 0;
-  // Debug information may be malformed; a message without the line is better than none.
-  if (!protectedCall([&] { readSourceLines(object, addresses, lines); }, crash))
-    lines.assign(addresses.size(), "");
+  std::lock_guard<std::mutex> lock(object.known.mutex);
+  auto &known = object.known.lines;
+  std::vector<uint64_t> others;
+  for (uint64_t address : addresses)
+    if (!known.count(address))
+      others.push_back(address);
+  if (!others.empty()) {
+    std::vector<std::string> found(others.size());
+    uint64_t crash = 0;
+    // Debug information may be malformed; a message without the line is better than none.
+    if (!protectedCall([&] { readSourceLines(object, others, found); }, crash))
+      found.assign(others.size(), "");
+    for (size_t k = 0; k < others.size(); ++k)
+      known[others[k]] = std::move(found[k]);
+  }
+  std::vector<std::string> lines;
+  for (uint64_t address : addresses)
+    lines.push_back(known.at(address));
   return lines;
 }
 

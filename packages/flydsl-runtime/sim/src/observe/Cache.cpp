@@ -33,25 +33,88 @@ void SharedCache::Release::operator()(uint32_t *p) const {
     munmap(p, bytes);
 }
 
-static uint32_t *zeros(size_t bytes) {
+// What is never touched of many zeros is never mapped: a small launch pays for little.
+SharedCache::Words SharedCache::zeros(size_t bytes) {
   if (bytes < kHugePage) {
     if (void *p = calloc(bytes, 1))
-      return static_cast<uint32_t *>(p);
+      return Words(static_cast<uint32_t *>(p), Release{bytes});
     throw std::bad_alloc();
   }
   void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED)
     throw std::bad_alloc();
   madvise(p, bytes, MADV_HUGEPAGE); // where the host cannot, small pages do as well
-  return static_cast<uint32_t *>(p);
+  return Words(static_cast<uint32_t *>(p), Release{bytes});
 }
 
 // A stride off a power of two: else the ways of a set would share a set of the host's cache.
 SharedCache::SharedCache(uint64_t bytes)
     : setBits(floorLog2(std::max<uint64_t>(kPageLines, bytes / kLineBytes / kWays))),
-      wayStride((size_t(1) << setBits) + 16),
-      size(kWays * wayStride * sizeof(uint32_t) + (size_t(1) << setBits)), ways(zeros(size), Release{size}),
-      next(reinterpret_cast<uint8_t *>(ways.get() + kWays * wayStride)) {}
+      mostLines(std::min(uint64_t(kWays) << setBits, kMostNumbers)), wayStride((size_t(1) << setBits) + 16),
+      arrivals(zeros(mostLines * sizeof(uint32_t) + mostLines + kBytes)),
+      marks(reinterpret_cast<uint8_t *>(arrivals.get() + mostLines)), ways(nullptr, Release{0}) {}
+
+/// A bit for each byte of a word that has some of its low four bits.
+static uint32_t bytesWithBits(uint64_t word) {
+  word |= word >> 1;
+  word |= word >> 2;
+  return static_cast<uint32_t>((word & 0x0101010101010101) * 0x0102040810204080 >> 56);
+}
+
+inline void SharedCache::arrive(uint64_t line, unsigned count) {
+  arrivals.get()[arrived++] = static_cast<uint32_t>(line * kPageLines + count - 1);
+}
+
+SharedCache::Absent SharedCache::touchRoomy(const LineMove &move, uint64_t line, unsigned count) {
+  constexpr uint64_t kEach = ~uint64_t(0) / 255; // 1 in each byte
+  const uint32_t sectors = move.sectors, bits = move.write ? sectors << 4 | sectors : sectors;
+  const unsigned from = move.write ? 4 : 0; // where a byte has the sectors that are not absent
+  Absent absent;
+  for (unsigned done = 0; done < count; done += kBytes) {
+    const unsigned lines = std::min(kBytes, count - done);
+    const uint64_t each = kEach >> 8 * (kBytes - lines);
+    uint8_t *const at = marks + line + done;
+    uint64_t before;
+    memcpy(&before, at, sizeof before);
+    const uint64_t after = before | bits * each;
+    if (after == before)
+      continue;
+    memcpy(at, &after, sizeof after);
+    const uint64_t missing = sectors * each & ~(before >> from);
+    absent.sectors += static_cast<unsigned>(__builtin_popcountll(missing));
+    if (!(before & 255 * each)) { // as of most moves that miss some
+      absent.lines |= ~(~0u << lines) << done;
+      arrive(line + done, lines);
+      continue;
+    }
+    absent.lines |= bytesWithBits(missing) << done;
+    uint32_t fresh = bytesWithBits(each) & ~bytesWithBits(before | before >> 4);
+    for (unsigned first = done; fresh;) { // one stretch after the other
+      const auto skipped = static_cast<unsigned>(__builtin_ctz(fresh));
+      const auto together = static_cast<unsigned>(__builtin_ctz(~(fresh >> skipped)));
+      arrive(line + first + skipped, together);
+      first += skipped + together;
+      fresh >>= skipped + together;
+    }
+  }
+  return absent;
+}
+
+void SharedCache::fillSets() {
+  const size_t bytes = kWays * wayStride * sizeof(uint32_t);
+  ways = zeros(bytes + (size_t(1) << setBits));
+  next = reinterpret_cast<uint8_t *>(ways.get()) + bytes;
+  for (const uint32_t *a = arrivals.get(); a != arrivals.get() + arrived; ++a) {
+    const uint64_t first = *a / kPageLines, end = first + *a % kPageLines + 1;
+    for (uint64_t line = first; line < end; ++line) {
+      const size_t index = indexOf(line);
+      ways.get()[index + takeWay(index) * wayStride] = tagOf(line, setBits) << 8 | marks[line];
+      comesFirst(line, 1);
+    }
+  }
+  arrivals.reset();
+  marks = nullptr;
+}
 
 inline unsigned SharedCache::takeWay(size_t index) {
   const unsigned way = next[index];
@@ -116,11 +179,10 @@ inline unsigned SharedCache::touchOne(const Request &r, size_t index) {
   return true;
 }
 
-inline void SharedCache::bring(const Request &r, uint64_t line, unsigned count, uint64_t turned) {
-  const uint64_t setMask = (uint64_t(1) << setBits) - 1;
+inline void SharedCache::bring(const Request &r, uint64_t line, unsigned count) {
   const uint32_t entry = r.tag << 8 | r.bits;
   for (const uint64_t end = line + count; line < end;) {
-    const size_t index = (line ^ turned) & setMask, first = index / kTogether * kTogether;
+    const size_t index = indexOf(line), first = index / kTogether * kTogether;
     unsigned way;
     if (line % kTogether == 0 && end - line >= kTogether && takeWayTogether(first, way)) {
       *together(first, way) = Entries{} + entry;
@@ -149,25 +211,21 @@ static uint32_t turnedBits(uint32_t bits, unsigned turn) {
   return turn & 2 ? (bits & 3) << 2 | bits >> 2 : bits;
 }
 
-SharedCache::Absent SharedCache::touch(const LineMove &move, unsigned from, unsigned count) {
-  const uint64_t setMask = (uint64_t(1) << setBits) - 1, turned = move.line >> 17; // of all lines of a page
-  const uint32_t sectors = move.sectors;
-  const Request r{static_cast<uint32_t>(((move.line ^ turned) >> setBits) + 1), // 0 is an empty way
-                  sectors, move.write ? sectors << 4 | sectors : sectors, move.write ? 4u : 0u};
-  const uint64_t begin = move.line + from;
+SharedCache::Absent SharedCache::touchSets(const LineMove &move, uint64_t begin, unsigned count) {
+  const Request r(move, setBits);
   if (comesFirst(begin, count)) {
-    bring(r, begin, count, turned);
-    return {count * static_cast<unsigned>(__builtin_popcount(sectors)), ~uint32_t(0) >> (kPageLines - count)};
+    bring(r, begin, count);
+    return {count * static_cast<unsigned>(__builtin_popcount(r.sectors)), ~uint32_t(0) >> (kPageLines - count)};
   }
   Absent absent;
   for (uint64_t line = begin, end = line + count; line < end;) {
-    const size_t index = (line ^ turned) & setMask;
+    const size_t index = indexOf(line);
     // Lines that share all but their last bits have sets that do: in another order.
     const size_t first = index / kTogether * kTogether;
     Absent here;
     unsigned done = 1;
     if (line % kTogether == 0 && end - line >= kTogether && touchTogether(r, first, here)) {
-      here.lines = turnedBits(here.lines, turned % kTogether);
+      here.lines = turnedBits(here.lines, turnOf(line) % kTogether);
       done = kTogether;
     } else {
       here.sectors = touchOne(r, index);

@@ -133,19 +133,49 @@ public:
   };
   /// Marks the sectors of `count` of the lines that are moved, from number `from` on. Of a write those are absent that
   /// became dirty now.
-  Absent touch(const LineMove &move, unsigned from, unsigned count);
+  Absent touch(const LineMove &move, unsigned from, unsigned count) {
+    const uint64_t line = move.line + from;
+    if (marks && line + count > mostLines)
+      fillSets();
+    return marks ? touchRoomy(move, line, count) : touchSets(move, line, count);
+  }
 
 private:
   static constexpr unsigned kWays = 8;
   /// Neighbouring lines whose sets are looked at together: so many 32-bit words has a vector of every host.
   static constexpr unsigned kTogether = 4;
+  /// What spreads lines over the sets, the same for those of a page.
+  static uint64_t turnOf(uint64_t line) { return line >> 17; }
+  static uint32_t tagOf(uint64_t line, unsigned setBits) {
+    return static_cast<uint32_t>(((line ^ turnOf(line)) >> setBits) + 1); // 0 is an empty way
+  }
   /// What a move asks of each of its lines. They are of one page, so that they have one tag.
   struct Request {
     uint32_t tag, sectors, bits;
     unsigned marks; ///< where an entry has the sectors that are not absent
+    Request(const LineMove &m, unsigned setBits)
+        : tag(tagOf(m.line, setBits)), sectors(m.sectors), bits(m.write ? sectors << 4 | sectors : sectors),
+          marks(m.write ? 4 : 0) {}
   };
   typedef uint32_t Entries __attribute__((vector_size(kTogether * sizeof(uint32_t))));
   typedef uint64_t Halves __attribute__((vector_size(sizeof(Entries))));
+
+  // Lines are numbered as they are met, and each set gets one of every 2^setBits numbers. While no number exceeds the
+  // lines of the cache, no set has more of them than ways: what came once stays, and each line has a byte for itself.
+
+  static constexpr unsigned kBytes = 8; ///< that are looked at together
+  /// `touch` while there is room for the lines.
+  Absent touchRoomy(const LineMove &move, uint64_t line, unsigned count);
+  /// `count` lines of a page from `line` on come for the first time.
+  void arrive(uint64_t line, unsigned count);
+  /// There is no more room: enters the lines that came into their sets.
+  void fillSets();
+
+  // From then on each line has an entry in its set.
+
+  /// `touch` with sets.
+  Absent touchSets(const LineMove &move, uint64_t line, unsigned count);
+  size_t indexOf(uint64_t line) const { return (line ^ turnOf(line)) & ((uint64_t(1) << setBits) - 1); }
   /// The entries of a way for the neighbouring sets from `index` on.
   Entries *together(size_t index, unsigned way) {
     return reinterpret_cast<Entries *>(ways.get() + index + way * wayStride);
@@ -154,8 +184,8 @@ private:
   unsigned takeWay(size_t index);
   /// The same of `kTogether` neighbouring sets; false, with nothing done, if they do not have one way next.
   bool takeWayTogether(size_t index, unsigned &way);
-  /// Enters lines none of which came before: they are in no way. `turned` as in `touch`.
-  void bring(const Request &r, uint64_t line, unsigned count, uint64_t turned);
+  /// Enters lines none of which came before: they are in no way.
+  void bring(const Request &r, uint64_t line, unsigned count);
   /// True if none of the lines of a page, `count` from `line` on, was moved before. From now on they were.
   bool comesFirst(uint64_t line, unsigned count);
   /// The number of absent sectors of the line whose set is `index`.
@@ -168,16 +198,23 @@ private:
     size_t bytes;
     void operator()(uint32_t *p) const;
   };
+  typedef std::unique_ptr<uint32_t, Release> Words;
+  static Words zeros(size_t bytes);
+
   const unsigned setBits; ///< logarithm of the number of sets
+  const uint64_t mostLines; ///< for which there is room
   const size_t wayStride; ///< entries from one way to the next
-  const size_t size;      ///< bytes that they take
+  /// While there is room: what came, in the order in which it did, since sets replace what came first. Neighbouring
+  /// lines of a page are one of them: the first line * kPageLines + their number - 1.
+  Words arrivals;
+  static constexpr uint64_t kMostNumbers = (uint64_t(1) << 32) / kPageLines; ///< of lines that arrivals can name
+  size_t arrived = 0;
+  /// By line, behind the arrivals: dirty sectors << 4 | present sectors. Null when there is no more room.
+  uint8_t *marks;
   /// Way after way, each with an entry for every set: (tag + 1) << 8 | dirty sectors << 4 | present sectors; 0: empty.
-  /// Lines are numbered as they are met, so that a tag of 24 bits names more of them than a launch can move. A set
-  /// fills its ways in order, so that a launch which does not fill the cache touches the first of them alone, at
-  /// neighbouring places for neighbouring lines. What is never touched of a large cache is never mapped: a small launch
-  /// pays for little.
-  std::unique_ptr<uint32_t, Release> ways;
-  uint8_t *next; ///< the way of each set that is filled or replaced next, behind the ways
+  /// A tag of 24 bits names more lines than a launch can move.
+  Words ways;
+  uint8_t *next = nullptr; ///< the way of each set that is filled or replaced next, behind the ways
   /// By page, a bit for each line that was moved before. Most lines of a launch that streams come once: nobody need
   /// look for them.
   std::vector<uint32_t> met;

@@ -20,26 +20,25 @@ DieCaches::DieCaches(unsigned dies, uint64_t bytes, uint64_t shared, uint64_t re
 }
 
 void DieCaches::add(uint64_t group, const LineMove *from, const LineMove *to) {
-  if (group / resident != batch || lines >= kMostHeld) {
+  if (group >= batchEnd || lines >= kMostHeld) {
     flush();
-    batch = group / resident;
+    batchEnd = (group / resident + 1) * resident;
   }
   if (held.empty()) // those that follow mostly move as much
     moves.reserve(std::min<size_t>(kMostHeld, resident * size_t(to - from)));
   for (const LineMove *m = from; m != to; ++m)
     lines += m->count;
   if (held.empty() || held.back().group != group)
-    held.push_back({group, moves.size(), moves.size()});
+    held.push_back({group, &caches[group % caches.size()], moves.size(), moves.size()});
   moves.insert(moves.end(), from, to);
   held.back().end = moves.size();
 }
 
 void DieCaches::turn(Held &h) {
-  SharedCache &cache = caches[h.group % caches.size()];
   for (unsigned left = kTurn; left && h.next < h.end;) {
     const LineMove &m = moves[h.next];
     const unsigned count = std::min<unsigned>(left, m.count - h.done);
-    SharedCache::Absent missed = cache.touch(m, h.done, count);
+    SharedCache::Absent missed = h.cache->touch(m, h.done, count);
     absent[m.inst] += missed.sectors;
     for (unsigned at = h.done; missed.lines;) { // one stretch of lines after the other
       const auto skipped = static_cast<unsigned>(__builtin_ctz(missed.lines));

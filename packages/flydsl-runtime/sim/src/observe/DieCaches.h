@@ -35,6 +35,7 @@ private:
   /// What is held of a work-group.
   struct Held {
     uint64_t group;
+    SharedCache *cache; ///< of its die
     size_t next, end;  ///< its moves that are not done
     unsigned done = 0; ///< lines of the first of them that are
   };
@@ -46,7 +47,7 @@ private:
   const uint64_t resident;
   std::vector<Held> held; ///< of work-groups that run side by side
   std::vector<LineMove> moves; ///< theirs, one work-group after the other
-  uint64_t batch = 0;     ///< which `resident` work-groups of the grid these are
+  uint64_t batchEnd = 0;  ///< the first work-group behind the `resident` ones of the grid that these are of
   size_t lines = 0;       ///< of all that is held
 };
 

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -128,14 +129,20 @@ def _library() -> ctypes.CDLL:
     if runtime.kind() != "sim":
         raise RuntimeError("profiles come from the simulator; this process uses a GPU. Set FLYDSL_RUNTIME_KIND=sim, "
                            "or use rocprofv3 for the GPU")
-    library = ctypes.CDLL(str(runtime.library_path()))
+    return _opened(str(runtime.library_path()))
+
+
+@cache
+def _opened(path: str) -> ctypes.CDLL:
+    """The library with the types of its calls; making them takes longer than a small launch."""
+    library = ctypes.CDLL(path)
     try:
         library.flysimProfile.argtypes = [ctypes.c_uint]
         library.flysimProfile.restype = ctypes.c_uint
         library.flysimProfileSelect.argtypes = [ctypes.POINTER(ctypes.c_int64), ctypes.c_uint64, ctypes.c_uint64]
         library.flysimProfileSelect.restype = None
     except AttributeError:
-        raise RuntimeError(f"{runtime.library_path()} is too old to profile") from None
+        raise RuntimeError(f"{path} is too old to profile") from None
     return library
 
 
