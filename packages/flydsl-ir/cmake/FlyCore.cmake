@@ -61,7 +61,7 @@ target_link_libraries(FlyCore PUBLIC
   MLIRIR MLIRParser MLIRPass MLIRTransforms MLIRTransformUtils MLIRInferTypeOpInterface
   MLIRSideEffectInterfaces MLIRAMDGPUDialect MLIRAMDGPUTransforms MLIRAffineDialect
   MLIRArithDialect MLIRArithTransforms MLIRControlFlowDialect MLIRControlFlowTransforms
-  MLIRDLTIDialect MLIRFuncDialect
+  MLIRDLTIDialect MLIRFuncDialect MLIRFuncInlinerExtension MLIRLLVMIRTransforms
   MLIRGPUDialect MLIRGPUTransforms MLIRLLVMDialect MLIRROCDLDialect MLIRMathDialect
   MLIRMathTransforms MLIRMemRefDialect MLIRSCFDialect MLIRSCFTransforms MLIRUBDialect
   MLIRVectorDialect MLIRVectorTransforms

@@ -17,7 +17,7 @@ add_compile_definitions("MLIR_PYTHON_PACKAGE_PREFIX=flydsl._mlir.")
 
 declare_mlir_python_sources(FlyPy)
 set(groups Core.Python Core.Python.Extras)
-foreach(dialect builtin affine arith scf cf func gpu memref vector math llvm rocdl amdgpu ub)
+foreach(dialect builtin affine arith scf cf func gpu index memref vector math llvm rocdl amdgpu ub)
   list(APPEND groups Dialects.${dialect} Dialects.${dialect}.ops_gen)
 endforeach()
 foreach(group ${groups})

@@ -33,7 +33,7 @@ def test_native_parts_have_the_upstream_names():
 
 
 def test_our_dialects_are_present():
-    assert {"fly", "fly_rocdl", "rocdl", "llvm", "gpu"} <= set(DIALECTS)
+    assert {"fly", "fly_rocdl", "rocdl", "llvm", "gpu", "index"} <= set(DIALECTS)
 
 
 @pytest.mark.parametrize("name", DIALECTS)

@@ -60,6 +60,22 @@ def test_hints(trace: Any) -> None:
         r.sched_barrier("all")
 
 
+@pytest.mark.parametrize(("name", "value", "bounds"), [
+    ("s_setprio", 4, "0, 3"), ("iglp_opt", 4, "0, 3"), ("s_nop", 16, "0, 15"), ("s_sleep", 128, "0, 127"),
+    ("s_waitcnt", 0x10000, "0, 65535"), ("s_wait_dscnt", -1, "0, 65535"), ("s_wait_asynccnt", 64, "0, 63"),
+    ("sched_mfma", -1, "0, 4294967295"), ("sched_barrier", 1 << 32, "-2147483648, 4294967295"),
+])
+def test_immediates_stay_in_their_fields(trace: Any, name: str, value: int, bounds: str) -> None:
+    """... which would drop the bits in front, or end the code generator (`iglp_opt`)."""
+    with pytest.raises(ValueError, match=rf"must be in \[{bounds}\], got {value}"):
+        getattr(fx.rocdl, name)(value)
+
+
+def test_no_wait(trace: Any) -> None:
+    fx.rocdl.s_wait_asynccnt(None)
+    assert "asynccnt" not in trace.text()
+
+
 def test_lanes_and_conversions(trace: Any) -> None:
     r, i, f = fx.rocdl, trace.arg(fx.Int32), trace.arg(fx.Float32)
     assert str(r.readfirstlane(fx.T.i32, i).type) == "i32"
@@ -68,6 +84,12 @@ def test_lanes_and_conversions(trace: Any) -> None:
     assert str(r.ballot(fx.T.i64, i < 3).type) == "i64"
     with pytest.raises(ValueError, match="a ballot of 64 lanes needs i64, got i32"):
         r.ballot(fx.T.i32, i < 3)
+    with pytest.raises(ValueError, match=r"lane must be in \[0, 63\], got 64"):
+        r.readlane(fx.T.i32, i, 64)
+    for function in (r.rcp, r.rsq):
+        with pytest.raises(TypeError, match="the result type is f64, the operand is f32"):
+            function(fx.T.f64, f)
+    assert str(r.rcp(fx.T.f64, 2.0).type) == "f64"
     assert str(r.perm_b32(i, i, 0x01020304).type) == "i32"
     assert str(r.rcp(fx.T.f32, f).type) == "f32"
     assert str(r.exp2(fx.T.f32, f.ir_value()).type) == "f32"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,24 @@ MISTAKES = {
     "Y[t] = forgets(X[t])": "cannot store None.*does the function that made it return its result",
     "Y[t] = forgets(X[t]) + 1.0": "'NoneType' and 'float'.*A function that has no `return`",
     "Y[t] = X.shap[0]": "a Tensor has no attribute 'shap'; did you mean shape",
-    "Y[t] = t.too(fx.Float32)": "a Int32 has no attribute 'too'; did you mean to",
+    "Y[t] = t.too(fx.Float32)": "an Int32 has no attribute 'too'; did you mean to",
+    "Y[t] = X.numel()": r"a Tensor has no attribute 'numel': fx.size\(x\) is the number of elements",
+    "Y[t] = X.T[t]": r"a Tensor has no attribute 'T': fx.make_view\(fx.get_iter\(t\), layout\)",
+    "Y[t] = t.astype(fx.Float32)": r"an Int32 has no attribute 'astype': .to\(fx.Float16\) converts",
+    "X.load_tile(0)": "a Tensor has no attribute 'load_tile'",
+    "fx.make_rmem_tensor(2, fx.Float32).load()[0] = 1.0":
+        r"'Vector' object does not support item assignment: a Vector is a value",
+    "Y[fx.thread_idx()] = 1.0": "'Tuple3D' object is not callable: the indices are attributes, fx.thread_idx.x",
+    "Y[t] = X.shape[0]": r"cannot store a value of type !fly.int_tuple<\?> .*; take its numbers with .unpack\(\)",
+    "Y[t] = fx.Uint32(t)": "cannot store a Uint32 to elements of type f32",
+    "fx.atomic_add(X, 1.0)": r"an fx.Pointer or !llvm.ptr expected, got Tensor, .* fx.get_iter\(t\) \+ i",
+    "fx.atomic_add(fx.get_iter(X), t)": "atomic_add: an Int32 for a pointer to Float32",
+    "fx.make_tiled_mma(fx.UniversalFMA(fx.Float32), fx.make_layout((1, 1, 1), (0, 0, 0)))":
+        r"make_tiled_mma expects an MmaAtom, fx.make_mma_atom\(op\), got MmaOpUniversalFMAType",
+    "fx.make_tiled_copy(fx.UniversalCopy32b(), fx.make_layout((4, 1), (1, 0)), (4, 1))":
+        r"make_tiled_copy expects a CopyAtom, fx.make_copy_atom\(op, elem\), got CopyOpUniversalCopyType",
+    "Y[t] = fx.shuffle_xor(X[t], fx.num_warp_threads(), 128)": r"a shuffle stays in its wave, which has \d+ lanes",
+    "Y[t] = fx.shuffle_idx(X[t], 64, 64)": r"stays in its wave, which has \d+ lanes here, got lane 64",
     "Y[t] = int(X[t])": r"as Python int: .*x.to\(fx.Int32\) converts it on the device",
     "Y[t] = X[X[t]]": r"must be an integer, got a Float32: convert it with .to\(fx.Int32\)",
     "Y[t] = np.array([1.0, 2.0])[t]": "NumPy is indexed while tracing; pass the array to the kernel as a tensor",
@@ -174,13 +192,57 @@ def test_a_missing_folder_of_the_command(tmp_path: Any, capsys: pytest.CaptureFi
     lambda fx: fx.make_layout((4, 2), (1, 4)), lambda fx: fx.Float32x4(1.0, 2.0, 3.0, 4.0),
     lambda fx: fx.thread_idx.x + 1, lambda fx: fx.make_rmem_tensor((4,), fx.Float32),
     lambda fx: fx.Struct["v": fx.Float32x4]([1.0, 2.0, 3.0, 4.0]),
-], ids=["layout", "vector", "thread", "fragment", "struct"])
+    lambda fx: fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float32), lambda fx: fx.rocdl.BufferCopy128b(),
+    lambda fx: fx.make_mma_atom(fx.rocdl.MFMA(16, 16, 16, fx.Float16)), lambda fx: fx.T.f32, lambda fx: fx.barrier(),
+], ids=["layout", "vector", "thread", "fragment", "struct", "copy", "buffer-copy", "matrix", "type", "barrier"])
 def test_what_needs_a_trace_says_so(make):
     import flydsl.expr as fx
 
     message = r"exist while a function is traced: .* decorated with @flyc.kernel or @flyc.jit"
     with pytest.raises(RuntimeError, match=message):
         make(fx)
+
+
+HOST = """
+@flyc.kernel
+def k(X: fx.Tensor):
+    X[fx.thread_idx.x] = 1.0
+
+@flyc.kernel
+def scaled(X: fx.Tensor, s, b: fx.Boolean):
+    X[fx.thread_idx.x] = s
+
+def plain(X):
+    pass
+
+@flyc.jit
+def run(X: fx.Tensor):
+    BODY
+"""
+
+
+@pytest.mark.parametrize(("body", "message"), [
+    ("k.launch(X, grid=1)", r"no attribute 'launch': a call is launched, kernel\(...\).launch"),
+    ("k[1, 64](X)", "not subscriptable: grid and block are those of the launch"),
+    ("scaled(X, 2.0, True).launch()", r"the bare Python value 2.0: wrap it, e.g. fx.Float32\(2.0\)"),
+    ("scaled(X, X[0], 1).launch()", r"the bare Python value 1: wrap it, e.g. fx.Boolean\(1\)"),
+    ("plain(X).launch(grid=1)", "only kernels are launched, functions that @flyc.kernel decorates"),
+])
+def test_misused_kernels(load: Any, body: str, message: str) -> None:
+    with pytest.raises(DSLCompileError, match=message):
+        load(HOST.replace("BODY", body)).run(np.zeros(64, np.float32))
+
+
+def test_a_call_without_a_launch_is_told(load: Any, device: None) -> None:
+    """... once, at its line; one that is launched later is not."""
+    x = np.zeros(64, np.float32)
+    module = load(HOST.replace("BODY", "k(X)\n    later = k(X)\n    later.launch(grid=1, block=32)"))
+    with pytest.warns(UserWarning, match="kernel 'k' is called but not launched, so nothing runs") as told:
+        module.run(x)
+    (warning,) = told.list
+    assert linecache.getline(warning.filename, warning.lineno).strip() == "k(X)"
+    assert warning.filename == module.__file__
+    assert repr(module.k) == f"<kernel {module.__name__}.k>" and x.sum() == 32
 
 
 def test_static_numbers_need_no_trace():

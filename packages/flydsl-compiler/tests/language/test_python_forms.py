@@ -244,6 +244,20 @@ REJECTED: dict[str, tuple[str, str, type]] = {
     ),
     "captured-list": ("c = [0]\ndef f():\n    c[0] = 1\nif t > 3:\n    f()", "t > 3", RuntimeError),
     "list-grown": ("c = []\nif t > 3:\n    c.append(X[t])\nY[t] = len(c)", "t > 3", RuntimeError),
+    "iterator-advanced": ("c = iter([1.0, 2.0])\nif t > 3:\n    Y[t] = next(c)\nY[t] = next(c)", "t > 3", RuntimeError),
+    "generator-advanced": (
+        "c = enumerate(X[k] for k in range(9))\nfor k in range(n):\n    Y[t] = next(c)[1]", "range(n)", RuntimeError
+    ),
+    "deque-changed": (
+        "from collections import deque\nc = deque([X[t]])\nif t > 3:\n    c.append(1.0)\nY[t] = c[-1]",
+        "t > 3",
+        RuntimeError,
+    ),
+    "inner-list-grown": (
+        "c = {'a': ([], 1)}\ndef f():\n    c['a'][0].append(X[t])\nif t > 3:\n    f()\nY[t] = float(len(c['a'][0]))",
+        "t > 3",
+        RuntimeError,
+    ),
     "object-changed": (
         "class C:\n    n = 0\n    def count(self):\n        self.n += 1\nc = C()\nc.n = 1\nfor k in range(n):\n"
         "    c.count()\nY[t] = c.n",

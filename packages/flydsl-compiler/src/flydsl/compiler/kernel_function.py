@@ -21,6 +21,7 @@ from flydsl.tracing.context import (
 )
 from flydsl.tracing.diagnostics import (
     DSLTypeError,
+    current_user_frames,
     fail,
     install_excepthook,
     locating_errors,
@@ -85,6 +86,9 @@ class KernelFunction:
         for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
             setattr(self, attribute, getattr(func, attribute, None))
 
+    def __repr__(self) -> str:
+        return f"<kernel {self.__module__}.{self.__qualname__}>"
+
     def __reduce__(self) -> Any:
         """Pickled and copied like a plain function: by its name in its module; bound to an instance, through that."""
         return (getattr, (self._bound_self, self.__name__)) if self._bound_self is not None else self.__qualname__
@@ -126,7 +130,9 @@ class KernelFunction:
         if self._parameters is None:
             self._parameters = Parameters(self._func)
         head = () if self._bound_self is None else (self._bound_self,)
-        return KernelLauncher(self, self._parameters.bind((*head, *args), kwargs), unit_attrs, value_attrs)
+        launcher = KernelLauncher(self, self._parameters.bind((*head, *args), kwargs), unit_attrs, value_attrs)
+        context.calls[launcher] = current_user_frames()
+        return launcher
 
 
 def _snapshot(func: Callable[..., Any]) -> Any:
@@ -169,6 +175,7 @@ class KernelLauncher:
         context = CompilationContext.get_current()
         if context is None:
             raise RuntimeError(f"kernel {self.kernel.name!r}: .launch(...) outside a jit function")
+        context.calls.pop(self, None)
         name = self.kernel.name
         grid_dims, block_dims = dims(grid, "grid", name), dims(block, "block", name)
         cluster_dims = None if cluster is None else dims(cluster, "cluster", name)
@@ -216,10 +223,12 @@ class KernelLauncher:
 
     def _check(self, name: str, annotation: Any, value: Any) -> None:
         from flydsl._mlir import ir
+        from flydsl.expr.numeric import NumericMeta, as_numeric
 
         if isinstance(value, (bool, int, float)):
+            cls = annotation if isinstance(annotation, NumericMeta) else as_numeric(value).dtype
             fail(f"{self.kernel.name}: argument {name!r} is the bare Python value {value!r}: wrap it, e.g. "
-                 f"fx.Int32({value!r}), or annotate the parameter fx.Constexpr", DSLTypeError)
+                 f"fx.{cls}({value!r}), or annotate the parameter fx.Constexpr", DSLTypeError)
         if isinstance(value, type):
             fail(f"{self.kernel.name}: {class_refusal(name, value)}", DSLTypeError)
         if (

@@ -277,7 +277,8 @@ class Carried:
         for name, value in zip(names, values, strict=True):
             if not is_carriable(value):
                 fail(f"{name} is assigned inside a run-time construct but holds no IR values "
-                     f"({type(value).__name__}): only DSL values can be carried", DSLTypeError)
+                     f"({type(value).__name__}): only DSL values can be carried, and lists, tuples, dicts and "
+                     "SimpleNamespaces of them", DSLTypeError)
         self.names = names
         promoted = [promote(v) for v in values]
         self.leaves = [flatten(e) for e in promoted]

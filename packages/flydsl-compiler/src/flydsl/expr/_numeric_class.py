@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.locations import needs_trace
 
 _MLIR_FLOAT = {
     "Float16": "F16Type", "BFloat16": "BF16Type", "Float": "F32Type", "Float32": "F32Type", "Float64": "F64Type",
@@ -60,6 +61,7 @@ class NumericMeta(type):
         return 0 if cls.is_integer else 0.0
 
     @property
+    @needs_trace
     def ir_type(cls) -> ir.Type:
         """The MLIR type, built afresh in the current context."""
         if cls.__name__ == "Index":

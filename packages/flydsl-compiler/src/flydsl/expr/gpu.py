@@ -115,13 +115,17 @@ _SHUFFLE_MODES = ("xor", "up", "down", "idx")
 def shuffle(value: Any, offset: Any, width: Any, mode: str = "xor") -> Any:
     """Exchange a value between lanes; the result has exactly the class, dtype and shape of `value`.
 
-    ValueError for an unknown mode or a `width` (lanes of a group) that is no power of two.
+    ValueError for an unknown mode, a `width` (lanes of a group) that is no power of two, or a lane beyond the wave.
     """
     if mode not in _SHUFFLE_MODES:
         raise ValueError(f"shuffle mode must be one of {', '.join(_SHUFFLE_MODES)}, got {mode!r}")
     lanes = getattr(width, "value", width)
     if isinstance(lanes, int) and (lanes <= 0 or lanes & (lanes - 1)):
         raise ValueError(f"the width of a shuffle must be a power of two, got {lanes}")
+    distance, wave = getattr(offset, "value", offset), num_warp_threads()
+    if isinstance(distance, int) and distance >= wave:
+        raise ValueError(f"a shuffle stays in its wave, which has {wave} lanes here, got "
+                         f"{'lane' if mode == 'idx' else 'an offset of'} {distance}")
     value = number_of(value)
     if not isinstance(value, ir.Value):
         value = as_numeric(value)
@@ -160,12 +164,12 @@ def shuffle_xor(value: Any, offset: Any, width: Any) -> Any:
 
 
 def shuffle_up(value: Any, offset: Any, width: Any) -> Any:
-    """Value of lane ``k - offset``."""
+    """Value of lane ``k - offset``; which one the first lanes of a group get is not defined."""
     return shuffle(value, offset, width, "up")
 
 
 def shuffle_down(value: Any, offset: Any, width: Any) -> Any:
-    """Value of lane ``k + offset``."""
+    """Value of lane ``k + offset``; the last lanes of a group keep their own."""
     return shuffle(value, offset, width, "down")
 
 

@@ -9,6 +9,7 @@ from flydsl._mlir import ir
 from flydsl.tracing.lazy import arith
 from flydsl.tracing.lazy import llvm as dialect
 from flydsl.tracing.locations import dsl_loc_tracing
+from flydsl.tracing.misuse import with_article
 
 from . import _emit
 from ._vector import Vector
@@ -17,7 +18,7 @@ from .enum import AtomicOrdering
 from .numeric import Boolean, Float32, Float64, Int32, Int64, Numeric, NumericMeta, Uint8, as_numeric
 from .primitive.memory import access_ptr
 from .values.element import element_class, note_stored
-from .values.tensor import Pointer, check_literal
+from .values.tensor import Pointer, Tensor, check_literal
 
 __all__ = [
     "atomic_add", "atomic_and", "atomic_cas", "atomic_fmax", "atomic_fmin", "atomic_max", "atomic_min", "atomic_or",
@@ -55,7 +56,8 @@ def _address(ptr: Any, value: Any, what: str) -> tuple[ir.Value, Any, Any]:
         return access_ptr(ptr, typed.ir_value().type), typed, ptr.element_type
     if isinstance(ptr, ir.Value) and str(ptr.type).startswith("!llvm.ptr"):
         return ptr, _value(value, None, what), None
-    raise TypeError(f"an fx.Pointer or !llvm.ptr expected, got {type(ptr).__name__}")
+    hint = ", whose elements have the addresses fx.get_iter(t) + i" if isinstance(ptr, Tensor) else ""
+    raise TypeError(f"an fx.Pointer or !llvm.ptr expected, got {type(ptr).__name__}{hint}")
 
 
 def _value(value: Any, element: Any, what: str) -> Any:
@@ -69,7 +71,7 @@ def _value(value: Any, element: Any, what: str) -> Any:
         value = as_numeric(value)
     have = value.dtype
     if element is not None and have.ir_type != element.ir_type:
-        raise TypeError(f"{what}: a {have} value for a pointer to {element}")
+        raise TypeError(f"{what}: {with_article(str(have))} for a pointer to {element}")
     return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from flydsl._mlir import ir
+from flydsl.tracing.locations import needs_trace
 
 from ._reductions import ReductionOp
 from ._vector import Vector, empty_like, full, full_like, ones_like, zeros_like
@@ -89,6 +90,7 @@ UNSTABLE = (
 class Types:
     """MLIR types as properties, for raw builders: ``T.f32``, ``T.i32x4``, ``T.vec(n, ty)``."""
 
+    @needs_trace
     def __getattr__(self, name: str) -> ir.Type:
         scalar, _, lanes = name.partition("x") if name not in ("index",) else (name, "", "")
         if scalar == "f8" and lanes in ("", "2", "4", "8", "16"):  # an earlier spelling: the target's own f8

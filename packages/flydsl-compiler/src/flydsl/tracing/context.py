@@ -84,6 +84,8 @@ class CompilationContext:
         self.post_load_processors: list[Callable[[Any], None]] = []
         #: What kernels do with the host function's parameters.
         self.uses = KernelUses(set(), set(), set(), set())
+        #: Calls of kernels that are not launched yet, and where they are.
+        self.calls: dict[Any, tuple[Any, ...]] = {}
         self._next_id = 0
         self._names: set[str] = set()
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import linecache
 import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from types import CodeType, FrameType, ModuleType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, NoReturn
 
 from flydsl.utils.frames import is_framework_file
 
 from .ambient import boundary_code
+from .misuse import missing_in_module, misuse
 
 __all__ = [
     "DSLCompileError", "DSLSyntaxError", "DiagRecord", "SourceFrame", "current_user_frames",
@@ -195,7 +195,7 @@ def located(error: BaseException) -> BaseException:
         return error
     reason = _ENDLESS if isinstance(error, RecursionError) else _missing_value(error, entries, running)
     if not reason and not is_framework_file(entries[-1][0].co_filename):
-        reason = _misuse(error)
+        reason = misuse(error)
         if not reason:
             return error
     frames: list[SourceFrame] = []
@@ -204,67 +204,12 @@ def located(error: BaseException) -> BaseException:
             _append_frame(frames, _position(code, lasti, line))
     message = reason or (str(error.args[0]) if len(error.args) == 1 else str(error))
     if isinstance(error, AttributeError) and not reason:
-        message += _missing_in_module(message)
+        message += missing_in_module(message)
     return kind(message, [DiagRecord(message, tuple(frames[:5]))])
 
 
 _ENDLESS = ("a helper calls itself for ever while tracing: a condition that is known only at run time does not end a "
             "recursion, since both of its branches are traced; write a loop")
-
-#: What Python, NumPy or torch say of a value of the language that they were given, and what to write instead.
-_NUMBER = r"(?:B?Float\w*|U?[Ii]nt\d+|Boolean|Index)"
-_VALUE = rf"(?:{_NUMBER}|Tensor|Vector|Pointer|IntTuple|Layout)"
-_OPERANDS = "operands are values of the language, Python and NumPy numbers"
-_ELEMENTWISE = "values have fx.sqrt, fx.exp and the like"
-_INSTEAD = [
-    (rf"object of type '{_VALUE}' has no len", "its extents are .shape, and fx.size(x) is the number of elements"),
-    (rf"'{_VALUE}' object is not callable", "elements are read with [...]"),
-    (rf"type {_NUMBER} doesn't define __round__", "fx.roundeven(x) rounds as Python does, and stays a device value"),
-    (rf"unsupported format string passed to {_VALUE}\.__format__",
-     "it has no value while tracing; fx.printf('{:.3f}', x) prints it on the device"),
-    (rf"operand '(?:{_VALUE}|ArithValue)' does not support ufuncs|Concatenation operation is not implemented for NumPy",
-     f"NumPy computes while tracing, and its arrays are no operands; {_ELEMENTWISE}"),
-    (rf"loop of ufunc .* of type {_VALUE}", f"NumPy computes while tracing; {_ELEMENTWISE}"),
-    (rf"must be Tensor, not {_VALUE}", f"torch computes while tracing; {_ELEMENTWISE}"),
-    (rf"unsupported operand type\(s\) for .*'{_VALUE}'", _OPERANDS),
-    (rf"argument of type '{_VALUE}' is not iterable|argument of type '{_VALUE}' is not a container",
-     "`in` needs values that are known while tracing; compare with == in a loop"),
-    (r"only integers, slices .* are valid indices",
-     "NumPy is indexed while tracing; pass the array to the kernel as a tensor, or choose with fx.where"),
-]
-
-
-def _public(module: ModuleType) -> list[str]:
-    """Names of a module that are its own, and not of what it imports from elsewhere."""
-    return [n for n, value in vars(module).items()
-            if not isinstance(value, ModuleType) or value.__name__.startswith("flydsl.")]
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, sorted(n for n in known if not n.startswith("_")), 3, 0.5)
-    return f"; did you mean {', '.join(near)}?" if near else ""
-
-
-def _misuse(error: BaseException) -> str:
-    """What Python's own message should have said, where user code takes a DSL value or None for something else."""
-    if isinstance(error, AttributeError):
-        holder, name = getattr(error, "obj", None), getattr(error, "name", None)
-        if name and isinstance(holder, ModuleType) and holder.__name__.startswith("flydsl."):
-            return str(error) + _near(name, _public(holder))
-        if not name or not type(holder).__module__.startswith(("flydsl.", "flydsl._mlir")):
-            return ""
-        classes = [c for c in type(holder).__mro__ if c.__module__.startswith("flydsl.expr")]
-        near = _near(name, {n for c in classes for n in vars(c)})
-        return f"a {type(holder).__name__} has no attribute {name!r}{near}"
-    if isinstance(error, KeyError):
-        key = error.args[0] if error.args else None
-        if not type(key).__module__.startswith("flydsl.expr"):
-            return ""
-        return (f"no entry for {key!r}: a dictionary is looked up while tracing, when the value is not known; "
-                "look up what is (fx.Constexpr), or choose on the device with fx.where")
-    if not isinstance(error, (TypeError, IndexError)):
-        return ""
-    return next((f"{error}: {instead}" for said, instead in _INSTEAD if re.search(said, str(error))), "")
 
 
 def _missing_value(error: BaseException, entries: list[tuple[CodeType, int, int]], running: list[FrameType]) -> str:
@@ -288,13 +233,9 @@ def _missing_value(error: BaseException, entries: list[tuple[CodeType, int, int]
                     f"where `fx.const_expr({found} is not None)`")
     if isinstance(error, AttributeError) and error.obj is not None or is_framework_file(entries[-1][0].co_filename):
         return ""
+    if getattr(error, "name", None) == "launch":
+        return f"{said}: only kernels are launched, functions that @flyc.kernel decorates; this one ran while tracing"
     return f"{said}: a value is None. A function that has no `return` on some path gives None; return its result"
-
-
-def _missing_in_module(message: str) -> str:
-    """Names like the one that a module of ours does not have."""
-    found = re.fullmatch(r"module '(flydsl\.[\w.]+)' has no attribute '(\w+)'", message)
-    return _near(found[2], _public(sys.modules[found[1]])) if found and found[1] in sys.modules else ""
 
 
 @contextlib.contextmanager
@@ -352,9 +293,9 @@ def fail(message: str, kind: type[DSLCompileError] = DSLCompileError) -> NoRetur
     raise kind(message, [DiagRecord(message, current_user_frames())])
 
 
-def warn_here(message: str) -> None:
-    """A UserWarning at the user's current line."""
-    frames = current_user_frames()
+def warn_here(message: str, frames: tuple[SourceFrame, ...] | None = None) -> None:
+    """A UserWarning at the innermost of `frames`, the user's current line by default."""
+    frames = current_user_frames() if frames is None else frames
     where = (frames[0].filename, frames[0].line) if frames else ("<kernel>", 0)
     warnings.warn_explicit(message, UserWarning, *where)
 

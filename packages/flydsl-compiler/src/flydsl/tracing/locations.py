@@ -20,7 +20,7 @@ from flydsl._mlir import ir
 from .ambient import STATE, boundary_code, kernel_scope, trace_table, tracing_option, user_frame, user_frames
 from .lazy import diagnostics
 
-__all__ = ["capture_user_location", "dsl_loc_tracing", "note_buffer_argument"]
+__all__ = ["capture_user_location", "dsl_loc_tracing", "needs_trace", "note_buffer_argument"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _DEFAULT_LOC_DEPTH = 5
@@ -156,12 +156,26 @@ def _outside_of_traces() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if "requires a Context" not in str(error):
+        if not re.search("requires a (Context|Location)", str(error)):
             raise
         raise RuntimeError(
-            "layouts, tensors, vectors and what the device computes exist while a function is traced: write this "
-            "in one that is decorated with @flyc.kernel or @flyc.jit (flydsl.layout has the layouts of the host)"
+            "layouts, tensors, vectors, types, atoms and what the device computes exist while a function is traced: "
+            "write this in one that is decorated with @flyc.kernel or @flyc.jit (flydsl.layout has the layouts of "
+            "the host)"
         ) from None
+
+
+def needs_trace(func: F) -> F:
+    """Decorator of what makes types: there are none outside of a trace."""
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if ir.Context.current is not None:
+            return func(*args, **kwargs)
+        with _outside_of_traces():
+            return func(*args, **kwargs)
+
+    return wrapper  # type: ignore[return-value]
 
 
 def dsl_loc_tracing(func: F) -> F:

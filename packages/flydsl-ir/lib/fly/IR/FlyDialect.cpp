@@ -6,6 +6,7 @@
 
 #include "fly/IR/FlyDialect.h"
 #include "fly/IR/FlyOps.h"
+#include "fly/IR/Inlining.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -15,6 +16,7 @@ using namespace mlir::fly;
 #include "fly/IR/FlyDialect.cpp.inc"
 
 void FlyDialect::initialize() {
+  addInterfaces<InlinerInterface>();
   registerAttributes();
   registerTypes();
   registerFlyDialectOperations(this);

@@ -8,6 +8,7 @@
 
 #include "AsmFormat.h"
 #include "TiledTdm.h"
+#include "fly/IR/Inlining.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -27,6 +28,7 @@ using namespace mlir::fly_rocdl;
 #include "fly_rocdl/IR/FlyROCDLOps.cpp.inc"
 
 void FlyROCDLDialect::initialize() {
+  addInterfaces<fly::InlinerInterface>();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "fly_rocdl/IR/FlyROCDLAttrs.cpp.inc"

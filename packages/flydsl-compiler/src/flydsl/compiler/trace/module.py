@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from flydsl.tracing.context import CompilationContext, create_gpu_module, effective_fastmath_hint
-from flydsl.tracing.diagnostics import dsl_ir_diagnostics, locating_errors
+from flydsl.tracing.diagnostics import dsl_ir_diagnostics, locating_errors, warn_here
 from flydsl.tracing.kept import traced_module
 from flydsl.tracing.protocol import construct_from_ir_values, get_ir_types
 from flydsl.utils import env
@@ -95,6 +95,9 @@ def trace(
                 with locating_errors(), _collecting_later():
                     function(*positional, **keywords)
                 ir.Operation.create("func.return")
+        for call, place in context.calls.items():
+            warn_here(f"kernel {call.kernel.name!r} is called but not launched, so nothing runs: "
+                      "add .launch(grid=..., block=...)", place)
         check_lds(module, target.arch)
         entries, start = [], 0
         for n, argument, ts in types:

@@ -97,7 +97,8 @@ def make_tiled_copy(copy_atom: CopyAtom, layout_tv: Any, tile_mn: Any) -> TiledC
         ValueError: the layout is not static or leaves the tile, or a thread has no multiple of the values of the atom.
     """
     if not isinstance(copy_atom, CopyAtom):
-        raise TypeError(f"make_tiled_copy expects a CopyAtom, got {type(copy_atom).__name__}")
+        raise TypeError("make_tiled_copy expects a CopyAtom, fx.make_copy_atom(op, elem), got "
+                        f"{type(copy_atom).__name__}")
     layout, tile = static_layout(layout_tv, "layout_tv"), _tile(tile_mn)
     _check_tiling(copy_atom, layout, tile)
     return fly.make_tiled_copy(copy_atom, layout, tile)
@@ -128,8 +129,10 @@ def make_tiled_mma(mma_atom: MmaAtom, atom_layout: Any, permutation: Any = None)
     Raises:
         ValueError: the arrangement is not static, or a mode of the permutation holds no whole number of its atoms.
     """
+    if not isinstance(mma_atom, MmaAtom):
+        raise TypeError(f"make_tiled_mma expects an MmaAtom, fx.make_mma_atom(op), got {type(mma_atom).__name__}")
     perm, layout = None if permutation is None else _tile(permutation), static_layout(atom_layout, "atom_layout")
-    if perm is not None and isinstance(mma_atom, MmaAtom):
+    if perm is not None:
         _check_permutation(mma_atom, layout, perm)
     return fly.make_tiled_mma(mma_atom, layout, permutation=perm)
 

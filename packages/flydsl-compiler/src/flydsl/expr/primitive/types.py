@@ -31,6 +31,7 @@ from flydsl._mlir.dialects.fly import (
     TiledMmaType,
     TileType,
 )
+from flydsl.tracing.locations import needs_trace
 
 from .._emit import mlir_type
 from ..enum import SyncScope
@@ -47,6 +48,7 @@ __all__ = [
 OP_BITS = re.compile(r"(universal_copy|cdna3\.buffer_copy)<(\d+)")
 
 
+@needs_trace
 def UniversalCopy(bits: int) -> ir.Type:  # noqa: N802 - op descriptors are spelled like types
     """Copy of `bits` contiguous bits by one thread, between any two memory spaces."""
     return CopyOpUniversalCopyType.get(operator.index(bits))

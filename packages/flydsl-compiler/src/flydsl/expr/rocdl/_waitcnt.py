@@ -12,12 +12,7 @@ from .utils import emit, static_int
 
 def wait_field(count: Any, maximum: int, name: str) -> int:
     """A counter value; None is the maximum (no wait)."""
-    if count is None:
-        return maximum
-    count = static_int(count, name)
-    if not 0 <= count <= maximum:
-        raise ValueError(f"{name} must be in [0, {maximum}], got {count}")
-    return count
+    return maximum if count is None else static_int(count, name, 0, maximum)
 
 
 @dsl_loc_tracing

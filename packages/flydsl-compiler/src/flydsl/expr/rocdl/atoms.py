@@ -7,6 +7,7 @@ from typing import Any
 
 from flydsl._mlir import ir
 from flydsl.tracing.lazy import fly_rocdl
+from flydsl.tracing.locations import needs_trace
 
 from .._emit import mlir_type
 from .._target import require_arch, target_arch
@@ -34,6 +35,7 @@ def _sign(elem_ty: Any) -> bool | None:
     return getattr(elem_ty, "signed", None)
 
 
+@needs_trace
 def BufferCopy(bit_size: int, cache_modifier: int = 0) -> ir.Type:
     """Copy of `bit_size` bits to or from a buffer tensor. State: ``soffset`` (elements)."""
     if bit_size not in (8, 16, 32, 64, 96, 128):
@@ -74,6 +76,7 @@ def BufferCopy128b(cache_modifier: int = 0) -> ir.Type:
     return BufferCopy(128, cache_modifier)
 
 
+@needs_trace
 def BufferCopyLDS(bit_size: int) -> ir.Type:
     """Direct copy from a buffer tensor to LDS. State: ``soffset`` (elements), ``imm_offset`` (bytes)."""
     arch = target_arch()
@@ -125,6 +128,7 @@ def BufferAtomicMin(val_type: Any) -> ir.Type:
     return BufferAtomic(AtomicOp.Min, val_type)
 
 
+@needs_trace
 def BufferAtomicPkAdd(val_type: Any) -> ir.Type:
     """Packed add of two 16-bit lanes."""
     return BufferAtomic(AtomicOp.Add, ir.VectorType.get([2], mlir_type(val_type)))

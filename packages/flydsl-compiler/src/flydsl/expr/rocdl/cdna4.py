@@ -6,7 +6,7 @@ from typing import Any
 
 from flydsl._mlir import ir
 from flydsl.tracing.lazy import fly_rocdl, llvm
-from flydsl.tracing.locations import dsl_loc_tracing
+from flydsl.tracing.locations import dsl_loc_tracing, needs_trace
 
 from .._emit import mlir_type
 from .._target import require_arch
@@ -38,6 +38,7 @@ def MFMA_Scale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, el
 MFMAScale = MFMA_Scale
 
 
+@needs_trace
 def LDSReadTrans(trans_granularity: int, bit_size: int) -> ir.Type:
     """Transposing LDS read: granularity and bits of (4, 64), (8, 64), (6, 96) or (16, 64)."""
     if (trans_granularity, bit_size) not in ((4, 64), (8, 64), (6, 96), (16, 64)):
@@ -70,6 +71,7 @@ def _check_async(bits: int) -> int:
     return bits
 
 
+@needs_trace
 def BufferLoadAsyncLDS(bit_size: int) -> ir.Type:
     """Asynchronous copy from a buffer tensor to LDS. State: ``soffset``, ``imm_offset``."""
     return fly_rocdl.CopyOpCDNA4BufferLoadAsyncLDSType.get(_check_async(bit_size))
@@ -87,6 +89,7 @@ def BufferLoadAsyncLDS128b() -> ir.Type:
     return BufferLoadAsyncLDS(128)
 
 
+@needs_trace
 def GlobalLoadAsyncLDS(bit_size: int) -> ir.Type:
     """Asynchronous copy from global memory to LDS."""
     return fly_rocdl.CopyOpCDNA4GlobalLoadAsyncLDSType.get(_check_async(bit_size))

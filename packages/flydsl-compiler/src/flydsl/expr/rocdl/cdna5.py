@@ -11,7 +11,7 @@ from typing import Any
 
 from flydsl._mlir import ir
 from flydsl.tracing.lazy import fly_rocdl
-from flydsl.tracing.locations import dsl_loc_tracing
+from flydsl.tracing.locations import dsl_loc_tracing, needs_trace
 
 from .. import _emit
 from ..primitive import composition, cosize, crd2idx, group, make_copy_atom, make_tile, size, static
@@ -26,6 +26,7 @@ __all__ = [
 # ruff: noqa: N802 - op descriptors are spelled like types
 
 
+@needs_trace
 def LDSReadTrans(trans_granularity: int, bit_size: int) -> ir.Type:
     """Transposing LDS read: granularity and bits of (16, 128), in groups of 8 lanes, or (8, 64), in groups of 16.
 
@@ -38,6 +39,7 @@ def LDSReadTrans(trans_granularity: int, bit_size: int) -> ir.Type:
     return fly_rocdl.CopyOpGFX1250LdsReadTransposeType.get(trans_granularity, bit_size)
 
 
+@needs_trace
 def TDM(rank: int, num_warps: int, pad_interval: int = 0, pad_amount: int = 0, cache_modifier: int = 0,
         atomic_barrier: bool = False, early_timeout: bool = False) -> ir.Type:
     """Copy of a tile of `rank` modes (1 to 5), shared by `num_warps` waves.

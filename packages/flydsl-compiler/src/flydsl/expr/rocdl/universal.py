@@ -40,12 +40,12 @@ mask_dsrd = 0x100
 mask_dswr = 0x200
 
 
-def _i16(value: Any, what: str) -> ir.Attribute:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(16), static_int(value, what))
+def _i16(value: Any, what: str, high: int) -> ir.Attribute:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(16), static_int(value, what, 0, high))
 
 
-def _i32(value: Any, what: str) -> ir.Attribute:
-    return ir.IntegerAttr.get(i32_type(), static_int(value, what))
+def _i32(value: Any, what: str, low: int = -(1 << 31), high: int = (1 << 32) - 1) -> ir.Attribute:
+    return ir.IntegerAttr.get(i32_type(), static_int(value, what, low, high))
 
 
 # --------------------------------------------------------------------------- scheduling
@@ -74,7 +74,7 @@ def sched_barrier(mask: Any = 0) -> None:
 @dsl_loc_tracing
 def sched_group_barrier(mask: Any, size: int, group_id: int = 0) -> None:
     """Schedule a group of `size` instructions of the kinds in `mask` here."""
-    fields = {"mask": _mask(mask), "size": _i32(size, "size"), "groupId": _i32(group_id, "group_id")}
+    fields = {"mask": _mask(mask), "size": _i32(size, "size", 0), "groupId": _i32(group_id, "group_id")}
     emit("sched.group.barrier", attributes=fields)
 
 
@@ -101,7 +101,7 @@ def sched_dswr(n: int) -> None:
 @dsl_loc_tracing
 def s_setprio(priority: int) -> None:
     """Wave priority 0..3."""
-    emit("s.setprio", attributes={"priority": _i16(priority, "priority")})
+    emit("s.setprio", attributes={"priority": _i16(priority, "priority", 3)})
 
 
 @dsl_loc_tracing
@@ -110,19 +110,19 @@ def iglp_opt(variant: int) -> None:
     exponentials) in
     this block; for gfx9.
     """
-    emit("iglp.opt", attributes={"variant": _i32(variant, "variant")})
+    emit("iglp.opt", attributes={"variant": _i32(variant, "variant", 0, 3)})
 
 
 @dsl_loc_tracing
 def s_nop(count: int) -> None:
     """Idle for ``count + 1`` issue cycles (0 to 15); every architecture."""
-    emit("s.nop", attributes={"count": _i16(count, "count")})
+    emit("s.nop", attributes={"count": _i16(count, "count", 15)})
 
 
 @dsl_loc_tracing
 def s_sleep(count: int) -> None:
     """Sleep for about ``64 * count`` clocks (0 to 127); every architecture."""
-    emit("s.sleep", attributes={"count": _i32(count, "count")})
+    emit("s.sleep", attributes={"count": _i32(count, "count", 0, 127)})
 
 
 @dsl_loc_tracing
@@ -140,7 +140,7 @@ def s_barrier() -> None:
 def _split_counter(name: str) -> Any:
     @dsl_loc_tracing
     def wait(count: Any = 0) -> None:
-        emit(name.replace("_", ".", 2), attributes={"count": _i16(count, "count")})
+        emit(name.replace("_", ".", 2), attributes={"count": _i16(count, "count", 0xFFFF)})
 
     wait.__name__ = wait.__qualname__ = name
     wait.__doc__ = f"`rocdl.{name}`: wait until at most `count` operations are outstanding (gfx12)."
@@ -193,6 +193,8 @@ def readfirstlane(res: ir.Type, src: Any) -> Any:
 @dsl_loc_tracing
 def readlane(res: ir.Type, src: Any, lane: Any) -> Any:
     """The 32-bit value ``src`` of one lane, for all lanes; ``lane`` is uniform. Every architecture."""
+    if isinstance(number := getattr(lane, "value", lane), int):
+        static_int(number, "lane", 0, target_warp_size() - 1)
     return emit("readlane", [operand(src), operand(lane)], result=mlir_type(res))
 
 
@@ -222,10 +224,19 @@ def perm_b32(hi: Any, lo: Any, sel: Any) -> Any:
 # --------------------------------------------------------------------------- conversions
 
 
+def _float_of(res: Any, arg: Any, what: str) -> ir.Value:
+    """The operand of a function whose result has its type; the intrinsics are declared for one type only."""
+    ty = mlir_type(res)
+    value = operand(arg, ty)
+    if value.type != ty:
+        raise TypeError(f"{what}: the result type is {ty}, the operand is {value.type}")
+    return value
+
+
 @dsl_loc_tracing
 def rcp(res: ir.Type, arg: Any) -> Any:
     """Approximate reciprocal."""
-    return emit("rcp", [operand(arg)], result=mlir_type(res))
+    return emit("rcp", [_float_of(res, arg, "rcp")], result=mlir_type(res))
 
 
 @dsl_loc_tracing
@@ -372,7 +383,7 @@ def global_prefetch(ptr: Any, scope: int = 0) -> None:
 @dsl_loc_tracing
 def rsq(res: Any, arg: Any) -> Any:
     """Approximate reciprocal square root."""
-    value = operand(arg)
+    value = _float_of(res, arg, "rsq")
     return call_intrinsic(f"llvm.amdgcn.rsq.{value.type}", [value], mlir_type(res))
 
 

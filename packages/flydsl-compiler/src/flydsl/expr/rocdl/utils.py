@@ -37,15 +37,22 @@ def operand(value: Any, ty: ir.Type | None = None) -> ir.Value:
     raise TypeError(f"a value, DSL scalar, int or float expected, got {type(value).__name__}")
 
 
-def static_int(value: Any, what: str) -> int:
-    """A compile-time integer: int, static DSL integer or IntegerAttr. TypeError for run-time values."""
+def static_int(value: Any, what: str, low: int | None = None, high: int | None = None) -> int:
+    """A compile-time integer: int, static DSL integer or IntegerAttr.
+
+    TypeError for run-time values, ValueError beyond the bounds: immediates lose the bits that do not fit.
+    """
     if isinstance(value, ir.IntegerAttr):
-        return value.value
-    if isinstance(value, Integer) and value.is_static():
-        return int(value.value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise TypeError(f"{what} must be a static Python int or Integer, got {type(value).__name__}")
+        number = value.value
+    elif isinstance(value, Integer) and value.is_static():
+        number = int(value.value)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        number = value
+    else:
+        raise TypeError(f"{what} must be a static Python int or Integer, got {type(value).__name__}")
+    if low is not None and high is not None and not low <= number <= high:
+        raise ValueError(f"{what} must be in [{low}, {high}], got {number}")
+    return number
 
 
 def require_arch(what: str, *prefixes: str) -> str:

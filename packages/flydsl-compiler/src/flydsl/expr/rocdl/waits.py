@@ -21,7 +21,7 @@ def s_waitcnt(bitfield: Any = None, *, vmcnt: Any = None, lgkmcnt: Any = None, e
     if bitfield is not None:
         if named:
             raise TypeError("s_waitcnt takes a raw bit field or named counters, not both")
-        emit_waitcnt(static_int(bitfield, "bitfield"))
+        emit_waitcnt(static_int(bitfield, "bitfield", 0, 0xFFFF))
         return
     arch = target_arch()
     for prefixes, module in ((("gfx9",), cdna3), (("gfx11",), rdna3), (("gfx120",), rdna4)):
@@ -39,7 +39,7 @@ def wait_asyncmark(count: Any = 0) -> None:
     """Wait until at most `count` marked groups are outstanding; conservatively, for all copies to LDS."""
     if count is None:
         return
-    static_int(count, "count")
+    static_int(count, "count", 0, 0xFFFF)
     if target_arch().startswith("gfx1250"):
         s_wait_asynccnt(0)  # its copies to LDS have a counter of their own, and s_waitcnt does not exist
     else:
@@ -48,6 +48,8 @@ def wait_asyncmark(count: Any = 0) -> None:
 
 @dsl_loc_tracing
 def s_wait_asynccnt(count: Any = 0) -> None:
-    """gfx1250: wait until at most `count` asynchronous copies are outstanding."""
+    """gfx1250: wait until at most `count` asynchronous copies are outstanding; None: do not wait."""
+    if count is None:
+        return
     i16 = ir.IntegerType.get_signless(16)
-    emit("s.wait.asynccnt", attributes={"count": ir.IntegerAttr.get(i16, static_int(count, "count"))})
+    emit("s.wait.asynccnt", attributes={"count": ir.IntegerAttr.get(i16, static_int(count, "count", 0, 63))})

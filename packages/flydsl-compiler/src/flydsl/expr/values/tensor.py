@@ -8,6 +8,7 @@ from typing import Any, overload
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 from flydsl.tracing.locations import dsl_loc_tracing
+from flydsl.tracing.misuse import with_article
 from flydsl.tracing.numbers import numpy_scalar
 
 from .._functions import functions
@@ -60,9 +61,9 @@ def convert_for_store(value: Any, element: ir.Type) -> Any:
     raw = value if isinstance(value, ir.Value) else value.ir_value()
     found = raw.type.element_type if isinstance(raw.type, ir.VectorType) else raw.type
     if found != element and raw.type != element:
-        cls = type(value) if isinstance(value, Numeric) else None
-        given = f"{'an' if cls.__name__[0] in 'IU' else 'a'} {cls}" if cls else f"a value of type {raw.type}"
-        raise ValueError(f"cannot store {given} to elements of type {element}; convert it with .to() first")
+        given = with_article(str(type(value))) if isinstance(value, Numeric) else f"a value of type {raw.type}"
+        how = "take its numbers with .unpack()" if isinstance(value, IntTuple) else "convert it with .to() first"
+        raise ValueError(f"cannot store {given} to elements of type {element}; {how}")
     return raw
 
 
