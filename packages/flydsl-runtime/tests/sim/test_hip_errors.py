@@ -11,7 +11,7 @@ import pytest
 from asmlib import Program, module_text
 from hiplib import assemble
 
-VALUE, PITCH, DIRECTION, DEVICE, HANDLE, NOT_FOUND = 1, 12, 21, 101, 400, 500
+VALUE, CONFIGURATION, PITCH, DIRECTION, DEVICE, HANDLE, NOT_FOUND = 1, 9, 12, 21, 101, 400, 500
 BAD = c_void_p(0x1234)   # no handle of anything
 KINDS = (-1, 5, 1000)
 
@@ -118,6 +118,9 @@ def _handles(m):
     one = (1, 1, 1, 64, 1, 1, 0)
     yield HANDLE, "hipModuleLaunchKernel", BAD, *one, None, None, None
     yield HANDLE, "hipModuleLaunchKernel", m["function"], *one, BAD, None, None
+    for sizes in ((1 << 26, 1, 1, 64), (1, 1 << 26, 1, 1, 64), (1 << 31, 1 << 31, 4, 1)):  # work-items, work-groups
+        sizes = [c_uint(n) for n in (*sizes, 1, 1, 0)[:7]]
+        yield CONFIGURATION, "hipModuleLaunchKernel", m["function"], *sizes, None, None, None
 
 
 def _devices_and_memory(m):
