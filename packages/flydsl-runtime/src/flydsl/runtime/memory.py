@@ -149,6 +149,12 @@ class DeviceArray:
         memcpy(result._address, source, source.nbytes)
         return result
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray:
+        """``numpy.asarray`` copies, as :meth:`numpy` does. Raises ValueError for ``copy=False``."""
+        if copy is False:
+            raise ValueError("a DeviceArray is copied to become a NumPy array: copy=False is not possible")
+        return self.numpy().astype(self.dtype if dtype is None else dtype, copy=False)
+
     def numpy(self) -> numpy.ndarray:
         """Copy the contents to a new NumPy array, after all work of the default stream."""
         import numpy
@@ -156,12 +162,6 @@ class DeviceArray:
         result = numpy.empty(self.shape, self.dtype)
         memcpy(result, self._address, self.nbytes)
         return result
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray:
-        """``numpy.asarray`` copies, as :meth:`numpy` does. Raises ValueError for ``copy=False``."""
-        if copy is False:
-            raise ValueError("a DeviceArray is copied to become a NumPy array: copy=False is not possible")
-        return self.numpy().astype(self.dtype if dtype is None else dtype, copy=False)
 
     # The attributes by which the launcher reads torch tensors.
 
