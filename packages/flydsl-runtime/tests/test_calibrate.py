@@ -111,6 +111,11 @@ def test_command(files, tmp_path):
                           text=True, env={**os.environ, "FLYDSL_SIM_MODEL": str(model)})
     (line,) = [line for line in used.stdout.splitlines() if "memoryAchieved" in line]
     assert "0.584" in line and "yours" in line
+    model.write_text('{"constants": {"gfx950": {"memoryAchieve": 0.5}}}')
+    used = subprocess.run([sys.executable, "-m", "flydsl.runtime", "model"], capture_output=True, text=True,
+                          env={**os.environ, "FLYDSL_SIM_MODEL": str(model)})
+    assert used.returncode == 1, used.stderr
+    assert used.stderr.startswith("error: FLYDSL_SIM_MODEL: there is no constant memoryAchieve ")
     done = subprocess.run([*base, "--profile", str(files["profile.json"]), str(files["trace.csv"])],
                           capture_output=True, text=True)
     assert done.returncode == 0 and "2 kernels, median ratio" in done.stdout, done.stderr
@@ -196,12 +201,15 @@ def test_one_of_several_agents(tmp_path):
             measurements([tmp_path / name], "GPU 1")
 
 
-def test_counters_of_json(tmp_path):
+@pytest.mark.parametrize("instances", [1, 8])
+def test_counters_of_json(tmp_path, instances):
+    """A counter has a record for each of its instances in the hardware; together they are what the CSV has."""
     tool = JSON["rocprofiler-sdk-tool"][0]
     names = ("GRBM_GUI_ACTIVE", "FETCH_SIZE", "WRITE_SIZE")
     info = tool["buffer_records"]["kernel_dispatch"][0]["dispatch_info"]
     record = {"dispatch_data": {"start_timestamp": 4000000, "end_timestamp": 4250000, "dispatch_info": info},
-              "records": [{"counter_id": {"handle": k}, "value": value} for k, value in enumerate((4e5, 2000, 500))]}
+              "records": [{"counter_id": {"handle": k}, "value": value / instances}
+                          for k, value in enumerate((4e5, 2000, 500)) for _ in range(instances)]}
     counted = {**tool, "buffer_records": {"kernel_dispatch": []},
                "counters": [{"id": {"handle": k}, "name": name} for k, name in enumerate(names)],
                "callback_records": {"counter_collection": [record]}}

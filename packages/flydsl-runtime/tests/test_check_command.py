@@ -228,6 +228,21 @@ def test_inner_block(racy):
 def test_fails_by_itself(racy):
     racy()
     assert False, "of its own"
+
+@pytest.fixture
+def made(racy):
+    racy()
+
+def test_fixture(made):
+    pass
+
+@pytest.fixture
+def ended(racy):
+    yield
+    racy()
+
+def test_end_of_a_fixture(ended):
+    pass
 """
 
 
@@ -247,9 +262,10 @@ def test_pytest_plugin(tmp_path: Path):
         return subprocess.run([*base, *options], capture_output=True, text=True, env=env, timeout=300).stdout
 
     off = run()
-    assert "4 passed" in off and "FAILED" in off and "of its own" in off
+    assert "6 passed" in off and "FAILED" in off and "of its own" in off
     on = run("--flydsl-check=race")
-    assert "PASSED" in on and "2 failed, 3 passed" in on, on
+    assert "PASSED" in on and "2 failed, 4 passed, 2 errors" in on, on
+    assert "ERROR at setup of test_fixture" in on and "ERROR at teardown of test_end_of_a_fixture" in on
     assert "finding(s) of the checks race:" in on and "race: kernel racy (gfx942)" in on
     assert "of its own" in on and "findings of flydsl" in on
     wrong = subprocess.run([*base, "--flydsl-check=rase"], capture_output=True, text=True)

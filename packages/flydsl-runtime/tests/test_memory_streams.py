@@ -46,6 +46,11 @@ def test_copy_errors() -> None:
         rt.memset(1, 0)
     with pytest.raises(ValueError, match="17 bytes do not fit"):
         rt.memset(a, 0, 17)
+    for call, arguments in ((rt.malloc, ()), (rt.memcpy, (a, a)), (rt.memset, (a, 0))):
+        with pytest.raises(ValueError, match=f"{call.__name__}: -1 is no number of bytes"):
+            call(*arguments, -1)
+    with pytest.raises(TypeError, match="expected an address or a tensor, got NoneType"):
+        rt.memcpy(None, a)
 
 
 def test_failed_allocation(fake_hip) -> None:
@@ -60,6 +65,9 @@ def test_device_array_round_trip() -> None:
     array = rt.DeviceArray.from_numpy(values.transpose(2, 0, 1))
     assert (array.shape, array.stride(), array.dtype) == ((4, 2, 3), (6, 3, 1), np.float16)
     assert (array.numpy() == values.transpose(2, 0, 1)).all()
+    assert np.array_equal(array, values.transpose(2, 0, 1)) and np.asarray(array, np.float64).dtype == np.float64
+    with pytest.raises(ValueError, match="copy=False is not possible"):
+        np.array(array, copy=False)
     assert rt.DeviceArray(5, "int32").nbytes == 20
     with pytest.raises(ValueError, match="extents are not negative"):
         rt.DeviceArray((2, -3))

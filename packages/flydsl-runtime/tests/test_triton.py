@@ -91,6 +91,9 @@ assert caught.value.source[0] == __file__
 with pytest.raises(ValueError, match="argument 'x' is on meta: kernels on the simulator take CPU tensors"):
     overrun[(1,)](torch.zeros(1000, device="meta"), BLOCK=1024)
 scale[(0,)](torch.zeros(8), 8, 2.0, BLOCK=16)  # an empty grid launches nothing
+for grid in ((-1,), (1, 1 << 32)):
+    with pytest.raises(ValueError, match=r"extents from 0 to 2\\*\\*32 - 1, not \\((-1, 1|1, 4294967296), 1\\)"):
+        scale[grid](torch.zeros(8), 8, 2.0, BLOCK=16)
 """
 
 TIMES = HEAD + """
@@ -101,6 +104,38 @@ bench = triton.runtime.driver.active.get_benchmarker()
 once = bench(lambda: scale[(16,)](x, 4096, 1.0, BLOCK=256), quantiles=(0.5, 0.2, 0.8))
 assert len(once) == 3 and 1e-4 < once[0] < 1, once
 assert bench(lambda: scale[(16,)](x, 4096, 1.0, BLOCK=256)) == pytest.approx(once[0])
+"""
+
+# Tensor moves by descriptors of the host: ragged edges, a tuple of descriptors, padded rows.
+DESCRIPTORS = HEAD + """
+from flydsl.runtime.triton import activate
+from triton.tools.tensor_descriptor import TensorDescriptor as Descriptor
+activate("gfx1250")
+
+@triton.jit
+def product(a, b, c, K, M: tl.constexpr, N: tl.constexpr, STEP: tl.constexpr):
+    m, n = tl.program_id(0) * M, tl.program_id(1) * N
+    total = tl.zeros((M, N), tl.float32)
+    for k in range(0, K, STEP):
+        total = tl.dot(a.load([m, k]), b.load([n, k]).T, total)
+    c.store([m, n], total.to(tl.float16))
+
+@triton.jit
+def copy(pair):
+    pair[1].store([0, tl.program_id(0), 0, 1, 0], pair[0].load([0, tl.program_id(0), 0, 1, 0]))
+
+a, b, c = torch.randn(40, 48).half(), torch.randn(72, 48).half(), torch.full((41, 72), float("nan")).half()
+x, y = torch.randn(2, 3, 2, 6, 48)[..., :32], torch.zeros(2, 3, 2, 6, 32)
+with rt.checked("race", "oob", "uninit") as report:
+    product[(2, 2)](Descriptor.from_tensor(a, [32, 32]), Descriptor.from_tensor(b, [64, 32]),
+                    Descriptor.from_tensor(c[:40], [32, 64]), 48, 32, 64, 32)
+    copy[(3,)](tuple(Descriptor.from_tensor(t, [2, 1, 1, 4, 16]) for t in (x, y)))
+torch.testing.assert_close(c[:40], (a.double() @ b.double().T).half(), rtol=1e-3, atol=1e-3)
+assert c[40].isnan().all() and not report
+assert torch.equal(y[:, :, :1, 1:5, :16], x[:, :, :1, 1:5, :16]) and (y != 0).sum() <= 2 * 3 * 4 * 16
+with pytest.raises(ValueError, match="281474976710656 does not fit into 48 bits of a tensor descriptor"):
+    far = Descriptor(x, x.shape, [1 << 48, 576, 288, 48, 1], [2, 1, 1, 4, 16])
+    copy[(3,)]((far, Descriptor.from_tensor(y, [2, 1, 1, 4, 16])))
 """
 
 ENVIRONMENT = HEAD + """
@@ -145,7 +180,8 @@ assert torch.equal(out, x.sum(0, keepdim=True))
 """
 
 
-@pytest.mark.parametrize("program", [SEVERAL, ERRORS, TIMES], ids=["architectures", "errors", "benchmark"])
+@pytest.mark.parametrize("program", [SEVERAL, ERRORS, TIMES, DESCRIPTORS],
+                         ids=["architectures", "errors", "benchmark", "descriptors"])
 def test_driver(program: str, tmp_path: Path):
     file = tmp_path / "program.py"
     file.write_text(program)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from concurrent.futures import ThreadPoolExecutor
 from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_void_p
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from asmlib import Program, module_text
 from hiplib import assemble
 
-VALUE, PITCH, DIRECTION, DEVICE, HANDLE, NOT_FOUND = 1, 12, 21, 101, 400, 500
+VALUE, CONFIGURATION, PITCH, DIRECTION, DEVICE, HANDLE, NOT_FOUND = 1, 9, 12, 21, 101, 400, 500
 BAD = c_void_p(0x1234)   # no handle of anything
 KINDS = (-1, 5, 1000)
 
@@ -78,6 +79,9 @@ def _handles(m):
     out, flags, ms = byref(m["out"]), c_uint(), c_float()
     yield VALUE, "hipStreamCreate", None
     yield VALUE, "hipStreamCreateWithFlags", out, c_uint(2)
+    yield VALUE, "hipStreamIsCapturing", m["stream"], None
+    yield VALUE, "hipStreamEndCapture", m["stream"], None
+    yield VALUE, "hipGraphCreate", out, c_uint(1)
     for name in ("hipStreamDestroy", "hipStreamSynchronize", "hipStreamQuery"):
         yield HANDLE, name, BAD
     for name in ("hipStreamGetFlags", "hipStreamGetPriority", "hipStreamGetDevice", "hipStreamGetId"):
@@ -114,6 +118,9 @@ def _handles(m):
     one = (1, 1, 1, 64, 1, 1, 0)
     yield HANDLE, "hipModuleLaunchKernel", BAD, *one, None, None, None
     yield HANDLE, "hipModuleLaunchKernel", m["function"], *one, BAD, None, None
+    for sizes in ((1 << 26, 1, 1, 64), (1, 1 << 26, 1, 1, 64), (1 << 31, 1 << 31, 4, 1)):  # work-items, work-groups
+        sizes = [c_uint(n) for n in (*sizes, 1, 1, 0)[:7]]
+        yield CONFIGURATION, "hipModuleLaunchKernel", m["function"], *sizes, None, None, None
 
 
 def _devices_and_memory(m):
@@ -136,6 +143,10 @@ def _devices_and_memory(m):
     yield VALUE, "hipDeviceGetAttribute", byref(number), 99999, 0
     yield VALUE, "hipDeviceGetName", None, 64, 0
     yield VALUE, "hipDeviceGetPCIBusId", name, 0, 0
+    yield VALUE, "hipDeviceGetPCIBusId", name, 12, 0
+    yield 0, "hipDeviceGetPCIBusId", name, 13, 0
+    for wrong in (3, 6, 32):  # two schedules; unknown
+        yield VALUE, "hipSetDeviceFlags", c_uint(wrong)
     yield VALUE, "hipDeviceGetUuid", None, 0
     yield VALUE, "hipDeviceGetByPCIBusId", None, c_char_p(b"0:0:0")
     yield DEVICE, "hipDeviceGetByPCIBusId", byref(number), c_char_p(b"0:7:0")
@@ -145,11 +156,13 @@ def _devices_and_memory(m):
     yield 0, "hipFree", None
     yield VALUE, "hipFree", BAD
     yield HANDLE, "hipFreeAsync", None, BAD
+    yield VALUE, "hipFreeAsync", None, m["stream"]
     yield VALUE, "hipMallocManaged", out, c_size_t(64), c_uint(3)
     yield VALUE, "hipHostMalloc", out, c_size_t(64), c_uint(0xC0000000)
     yield VALUE, "hipHostGetDevicePointer", out, m["host"], c_uint(1)
     yield VALUE, "hipHostGetDevicePointer", None, m["host"], c_uint(0)
     yield VALUE, "hipHostRegister", None, c_size_t(64), c_uint(0)
+    yield VALUE, "hipHostRegister", m["at"], c_size_t(64), c_uint(0x10)
     yield 713, "hipHostUnregister", m["at"]
     yield VALUE, "hipPointerGetAttributes", None, m["host"]
     yield NOT_FOUND, "hipMemGetAddressRange", out, None, BAD
@@ -166,3 +179,20 @@ def test_codes_of_calls_that_are_wrong_in_one_thing(sim, made, calls):
             wrong.append((name, arguments, code, expected))
     assert wrong == []
     np.testing.assert_array_equal(made["rows"], before)
+
+
+def test_a_capture_ends_with_its_stream(sim):
+    """What must not be called meanwhile may be called again, also where another thread has destroyed the stream."""
+    lib, memory = sim.lib, c_void_p()
+    for mode, elsewhere in ((0, False), (1, False), (0, True), (1, True)):
+        stream = c_void_p()
+        sim.check(lib.hipStreamCreateWithFlags(byref(stream), c_uint(1)))
+        sim.check(lib.hipStreamBeginCapture(stream, mode))
+        assert lib.hipMalloc(byref(memory), c_size_t(64)) == 900
+        if elsewhere:
+            with ThreadPoolExecutor() as pool:
+                assert pool.submit(lib.hipStreamDestroy, stream).result() == 0
+        else:
+            sim.check(lib.hipStreamDestroy(stream))
+        sim.check(lib.hipMalloc(byref(memory), c_size_t(64)))
+        sim.check(lib.hipFree(memory))

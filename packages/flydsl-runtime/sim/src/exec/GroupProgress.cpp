@@ -7,12 +7,17 @@
 
 #include "exec/GroupRunner.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace flysim {
 
 namespace {
 
 /// Instructions of the longest loop in which a wave is taken to wait for memory.
 constexpr uint32_t kSpinLoop = 128;
+/// Turns of the longest loop of a group that is looked at for changing nothing; those of a random schedule are short.
+constexpr unsigned kLongestRound = 8, kLongestRandomRound = 4096;
 /// Instructions of the longest way through a loop that is looked at for changing nothing.
 constexpr size_t kLongestLoop = 4096;
 
@@ -51,6 +56,58 @@ bool GroupRunner::spins(Wave &w, Place &p) {
   return p.vectors == vectors;
 }
 
+void GroupRunner::runWatched(Wave &w) {
+  round.known &= loops.known(w.pc);
+  stores->before(w, w.pc);
+  runOne(w);
+  stores->after(w);
+}
+
+uint64_t GroupRunner::stateOfWaves() const {
+  uint64_t state = 0;
+  for (const Wave &w : waves) {
+    const uint32_t others[] = {w.pc, w.scc, w.mode, w.barrierDone, static_cast<uint32_t>(w.barrierWait),
+                               static_cast<uint32_t>(w.state)};
+    state = hash(others, std::size(others), state);
+    state = hash(w.s, kSink, state);
+    state = hash(w.v, size_t(usedRows) * kRow, state);
+  }
+  return state;
+}
+
+/// Looks whether all waves together come back to what they were, and change nothing on the way. To be called after each
+/// turn in which a barrier was released or instructions were watched. A look ends with the first change.
+void GroupRunner::lookAtRound(bool released) {
+  round.releases += released;
+  if (!round.watched) {
+    if (round.releases < (d.stuckSeen ? kSoonRound : round.nextLook))
+      return;
+    if (!stores)
+      stores = std::make_unique<StoreWatch>(*d.program);
+    stores->take();
+    const unsigned next = round.nextLook;
+    round = Round();
+    round.nextLook = next;
+    round.state = stateOfWaves();
+    round.watched = true;
+    return;
+  }
+  const bool same = !stores->take() && round.known;
+  if (same && released && (!round.period || round.period == round.releases) && stateOfWaves() == round.state) {
+    round.period = round.releases;
+    round.turns = round.releases = 0;
+    round.stuck = true;
+    d.stuckSeen = true;
+    return;
+  }
+  const bool before = !round.period || round.releases < round.period;
+  if (same && before && ++round.turns < (random ? kLongestRandomRound : kLongestRound))
+    return;
+  const unsigned next = std::min(2 * round.nextLook, 1u << 30);
+  round = Round();
+  round.nextLook = next;
+}
+
 /// Runs the wave until it comes to `head` again, with the instructions in `path`. False if it does
 /// not, or stops.
 bool GroupRunner::walkLoop(Wave &w, uint32_t head, std::vector<uint32_t> &path) {
@@ -59,9 +116,7 @@ bool GroupRunner::walkLoop(Wave &w, uint32_t head, std::vector<uint32_t> &path) 
     if (path.size() == kLongestLoop)
       return false;
     path.push_back(w.pc);
-    stores->before(w, w.pc);
-    runOne(w);
-    stores->after(w);
+    runWatched(w);
     ++w.executed;
     if (w.state == WaveState::Yield)
       w.state = WaveState::Running; // sleeping is part of waiting
@@ -92,6 +147,8 @@ bool GroupRunner::loopsForEver(Wave &w) {
 }
 
 bool GroupRunner::stuck() const {
+  if (round.stuck)
+    return true;
   bool any = false;
   for (size_t k = 0; k < waves.size(); ++k) {
     any |= places[k].stuck;

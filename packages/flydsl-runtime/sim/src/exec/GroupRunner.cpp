@@ -132,6 +132,7 @@ void GroupRunner::begin(uint64_t linear) {
       start(wg.waves[i], wg, i);
   }
   rounds = sleeps = 0;
+  round = Round();
   waits = false;
   if (observer)
     for (Workgroup &wg : wgs)
@@ -272,6 +273,15 @@ void GroupRunner::runSlice(Wave &w, uint64_t slice) {
   uint64_t address = 0;
   Place &place = places[static_cast<size_t>(&w - waves.data())];
   auto run = [&] {
+    if (round.watched) {
+      uint64_t left = slice;
+      do
+        runWatched(w);
+      while (w.state == WaveState::Running && --left);
+      w.executed += slice - left;
+      pollInterrupt();
+      return;
+    }
     // Where one is stuck, others will be.
     if (place.nextLook == kFirstLook && d.stuckSeen.load(std::memory_order_relaxed))
       place.nextLook = kSoonLook;
@@ -404,6 +414,8 @@ bool GroupRunner::step() {
     released |= woken;
   }
   waits &= ran && !released;
+  if (released || round.watched)
+    lookAtRound(released);
   if (!released && !ran)
     deadlock();
   return false;

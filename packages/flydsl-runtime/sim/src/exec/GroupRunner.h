@@ -38,7 +38,7 @@ public:
   /// slept so often, that they may do so.
   bool patient() const { return waits || rounds > kPatience || sleeps > kSleepPatience; }
   /// True when no wave can go on unless others write memory: each is in a loop that changes nothing
-  /// that matters to it, or waits at a barrier.
+  /// that matters to it, alone or with the others, or waits at a barrier.
   bool stuck() const;
   /// The fault with its place, as data and in its text: instruction, line, group, wave, lane.
   Fault located(const Fault &f) const;
@@ -57,6 +57,21 @@ private:
     bool stuck = false; ///< its loop changes nothing that matters
     uint64_t nextLook = kFirstLook; ///< at stuck loops, in executed instructions
   };
+
+  /// A loop of all waves together, with barriers in it: what they were at one of them.
+  struct Round {
+    uint64_t state = 0;
+    unsigned turns = 0, releases = 0; ///< since then, or since the last look
+    unsigned period = 0;              ///< releases of one round, once the waves have come back
+    unsigned nextLook = kFirstRound;  ///< in releases
+    bool watched = false;             ///< instructions are looked at for what they change
+    bool known = true;                ///< none of them depends on more than registers and memory
+    bool stuck = false;               ///< the waves have come back, and have changed nothing
+  };
+  static constexpr unsigned kFirstRound = 4096, kSoonRound = 256;
+  void lookAtRound(bool released);
+  uint64_t stateOfWaves() const;
+
   bool spins(Wave &w, Place &place);
   bool walkLoop(Wave &w, uint32_t head, std::vector<uint32_t> &path);
   bool loopsForEver(Wave &w);
@@ -67,6 +82,8 @@ private:
   void runOne(Wave &w);
   /// The next `budget` instructions, those that run together counted as one; fewer if the wave stops.
   void runLoop(Wave &w, uint64_t &budget);
+  /// The next instruction, looked at for what it changes.
+  void runWatched(Wave &w);
   void runCounted(Wave &w, uint64_t &budget, Tally &tally);
   bool releaseBarriers(Workgroup &wg);
   [[noreturn]] void deadlock();
@@ -86,6 +103,7 @@ private:
   std::vector<uint32_t> quietEnds;
   std::vector<Wave> waves;
   std::vector<Place> places; ///< by wave
+  Round round;
   LoopState loops;
   std::unique_ptr<StoreWatch> stores; ///< made when the first loop is looked at
   std::vector<Workgroup> wgs;

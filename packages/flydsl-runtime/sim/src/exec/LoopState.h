@@ -41,6 +41,8 @@ public:
   /// `path`: its instructions in the order in which they ran. `keeps`: they decide what the loop does
   /// next only if it changes no memory. False if they do not: it reads a clock.
   bool needed(const std::vector<uint32_t> &path, std::vector<uint32_t> &registers, bool &keeps);
+  /// True unless the instruction depends on more than registers and memory, such as a clock.
+  bool known(uint32_t index) { return useOf(index).known; }
   /// A hash of these registers.
   static uint64_t hash(const Wave &w, const std::vector<uint32_t> &registers);
 

@@ -31,6 +31,16 @@ void validate(const Dispatch &d) {
                  "%u",
                  k.name.c_str(), d.block[0], d.block[1], d.block[2], (unsigned long long)items,
                  std::min(k.maxWorkgroup, 1024u)));
+  uint64_t groups = 0;
+  if (__builtin_mul_overflow(uint64_t(d.grid[0]) * d.grid[1], d.grid[2], &groups))
+    raise(FaultKind::InvalidConfiguration, format("kernel %s: a grid of %ux%ux%u has more than 2^64 work-groups",
+                                                  k.name.c_str(), d.grid[0], d.grid[1], d.grid[2]));
+  // The packet that starts a kernel has 32 bits for the number of work-items along each axis.
+  for (unsigned i = 0; i < 3; ++i)
+    if (uint64_t(d.grid[i]) * d.block[i] > UINT32_MAX)
+      raise(FaultKind::InvalidConfiguration,
+            format("kernel %s: a grid of %ux%ux%u work-groups of %ux%ux%u has 2^32 or more work-items along %c",
+                   k.name.c_str(), d.grid[0], d.grid[1], d.grid[2], d.block[0], d.block[1], d.block[2], "xyz"[i]));
   if (k.reqdWorkgroup[0])
     for (unsigned i = 0; i < 3; ++i)
       if (k.reqdWorkgroup[i] != d.block[i])

@@ -6,15 +6,30 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 
 using namespace flysim;
 
 namespace {
 
 std::atomic<unsigned long long> nextId{1};
-std::atomic<int> globalCaptures{0};
-thread_local int ownCaptures = 0;
 thread_local int threadMode = kCaptureGlobal;
+
+/// The captures that forbid calls: all but relaxed ones. Not kept by thread, since any thread may
+/// end one with its stream.
+std::vector<const Capture *> strict;
+std::mutex strictMutex;
+std::atomic<bool> anyStrict{false};
+
+/// Whether this thread has such a capture, or, with `others`, another one that is for all threads.
+bool forbidding(bool others) {
+  if (!anyStrict)
+    return false;
+  std::lock_guard<std::mutex> lock(strictMutex);
+  return std::any_of(strict.begin(), strict.end(), [&](const Capture *c) {
+    return c->thread == std::this_thread::get_id() || (others && c->mode == kCaptureGlobal);
+  });
+}
 
 bool reaches(const GraphNode *from, const GraphNode *wanted) {
   if (from == wanted)
@@ -55,20 +70,42 @@ hipError_t begin(void *stream, int mode, Graph *graph, void *const *deps, size_t
   c->mode = mode;
   c->origin = s;
   c->thread = std::this_thread::get_id();
+  if (mode != kCaptureRelaxed) {
+    std::lock_guard<std::mutex> lock(strictMutex);
+    strict.push_back(c.get());
+    anyStrict = true;
+  }
   s->capture = c;
   s->tail = std::move(tail);
-  globalCaptures += mode == kCaptureGlobal;
-  ownCaptures += mode != kCaptureRelaxed;
   return hipSuccess;
+}
+
+/// Takes a capture from the streams and events that took part.
+void end(const std::shared_ptr<Capture> &c) {
+  auto leave = [&](auto &x) {
+    if (x.capture == c) {
+      x.capture = nullptr;
+      x.tail.clear();
+    }
+  };
+  Runtime::instance().streams.forEach(leave);
+  Runtime::instance().events.forEach(leave);
+  std::lock_guard<std::mutex> lock(strictMutex);
+  strict.erase(std::remove(strict.begin(), strict.end(), c.get()), strict.end());
+  anyStrict = !strict.empty();
 }
 
 } // namespace
 
 namespace flysim {
 
+void endCaptureOf(Stream &s) {
+  if (std::shared_ptr<Capture> c = s.capture; c && c->origin == &s)
+    end(c);
+}
+
 hipError_t allowedInCapture(const char *function) {
-  if (threadMode == kCaptureRelaxed ||
-      (!ownCaptures && (threadMode == kCaptureThreadLocal || !globalCaptures)))
+  if (threadMode == kCaptureRelaxed || !forbidding(threadMode == kCaptureGlobal))
     return hipSuccess;
   return fail(hipErrorStreamCaptureUnsupported,
               std::string(function) + " is not permitted while a stream is captured");
@@ -76,7 +113,7 @@ hipError_t allowedInCapture(const char *function) {
 
 hipError_t nullStreamAllowed() {
   bool blocking = false;
-  if (ownCaptures || globalCaptures)
+  if (forbidding(true))
     Runtime::instance().streams.forEach([&](Stream &s) {
       if (s.capture && !(s.flags & 1)) {
         blocking = true;
@@ -104,15 +141,16 @@ FLYSIM_API hipError_t hipStreamBeginCaptureToGraph(void *stream, void *graph, vo
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipStreamEndCapture(void *stream, void **graph) try {
   Stream *s = capturing(stream);
-  if (!s || !graph)
+  if (!graph)
+    return fail(hipErrorInvalidValue, "hipStreamEndCapture: null pointer");
+  if (!s)
     return fail(hipErrorIllegalState, "hipStreamEndCapture: the stream is not being captured");
   *graph = nullptr;
   std::shared_ptr<Capture> c = s->capture;
   if (c->origin != s)
     return fail(hipErrorStreamCaptureUnmatched,
                 "hipStreamEndCapture: the capture began on another stream");
-  bool own = c->thread == std::this_thread::get_id();
-  if (c->mode != kCaptureRelaxed && !own)
+  if (c->mode != kCaptureRelaxed && c->thread != std::this_thread::get_id())
     return fail(hipErrorStreamCaptureWrongThread,
                 "hipStreamEndCapture: the capture was begun by another thread");
   Runtime &r = Runtime::instance();
@@ -120,22 +158,7 @@ FLYSIM_API hipError_t hipStreamEndCapture(void *stream, void **graph) try {
   r.streams.forEach([&](Stream &x) { unjoined |= x.capture == c && !joined(x, *s); });
   if (!c->invalid && !unjoined) // before anything changes: it takes memory
     *graph = c->own ? r.graphs.add(std::move(c->own)) : c->graph;
-  r.streams.forEach([&](Stream &x) {
-    if (x.capture != c || &x == s)
-      return;
-    x.capture = nullptr;
-    x.tail.clear();
-  });
-  r.events.forEach([&](Event &e) {
-    if (e.capture == c) {
-      e.capture = nullptr;
-      e.tail.clear();
-    }
-  });
-  s->capture = nullptr;
-  s->tail.clear();
-  globalCaptures -= c->mode == kCaptureGlobal;
-  ownCaptures -= own && c->mode != kCaptureRelaxed;
+  end(c);
   if (c->invalid)
     return fail(hipErrorStreamCaptureInvalidated,
                 "hipStreamEndCapture: a call was made that is not permitted in a capture");
@@ -145,7 +168,9 @@ FLYSIM_API hipError_t hipStreamEndCapture(void *stream, void **graph) try {
   return hipSuccess;
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipStreamIsCapturing(void *stream, int *status) try {
-  if (!status || !validStream(stream))
+  if (!status)
+    return fail(hipErrorInvalidValue, "hipStreamIsCapturing: null pointer");
+  if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamIsCapturing: invalid stream");
   Stream *s = capturing(stream);
   *status = !s ? 0 : s->capture->invalid ? 2 : 1;

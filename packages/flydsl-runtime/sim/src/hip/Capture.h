@@ -25,6 +25,8 @@ struct Capture {
   bool invalid = false;
 };
 
+/// Ends the capture that began on a stream, without a graph.
+void endCaptureOf(Stream &s);
 /// Success, or the error of a call that must not be made while streams are captured, as
 /// the modes of the captures and of this thread demand.
 hipError_t allowedInCapture(const char *function);

@@ -277,7 +277,8 @@ FLYSIM_API hipError_t hipDeviceGetPCIBusId(char *id, int size, int device) try {
     return badDevice(device);
   if (!id || size <= 0)
     return fail(hipErrorInvalidValue, "hipDeviceGetPCIBusId: no buffer");
-  snprintf(id, static_cast<size_t>(size), "0000:00:%02x.0", device);
+  if (snprintf(id, static_cast<size_t>(size), "0000:00:%02x.0", device) >= size)
+    return fail(hipErrorInvalidValue, "hipDeviceGetPCIBusId: the name and its end take 13 bytes");
   return hipSuccess;
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipDeviceSynchronize() try {
@@ -290,8 +291,9 @@ namespace {
 thread_local unsigned deviceFlags = 0;
 }
 FLYSIM_API hipError_t hipSetDeviceFlags(unsigned flags) {
-  if (flags & ~0x1fu)
-    return fail(hipErrorInvalidValue, "hipSetDeviceFlags: unknown flags");
+  unsigned schedule = flags & 7; // to spin, to yield or to sleep while waiting
+  if (flags & ~0x1fu || (schedule & (schedule - 1)))
+    return fail(hipErrorInvalidValue, "hipSetDeviceFlags: unknown flags, or several schedules");
   deviceFlags = flags;
   return hipSuccess;
 }

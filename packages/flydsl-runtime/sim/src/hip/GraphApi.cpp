@@ -39,9 +39,9 @@ const char *typeName(NodeType t) {
 
 } // namespace
 
-FLYSIM_API hipError_t hipGraphCreate(void **graph, unsigned) try {
-  if (!graph)
-    return badGraph("hipGraphCreate");
+FLYSIM_API hipError_t hipGraphCreate(void **graph, unsigned flags) try {
+  if (!graph || flags)
+    return fail(hipErrorInvalidValue, "hipGraphCreate: null pointer, or flags, which must be 0");
   *graph = Runtime::instance().graphs.add(std::make_unique<Graph>());
   return hipSuccess;
 } FLYSIM_GUARDED

@@ -115,6 +115,8 @@ FLYSIM_API hipError_t hipFree(void *p) try {
 FLYSIM_API hipError_t hipFreeAsync(void *p, void *stream) try {
   if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "hipFreeAsync: invalid stream");
+  if (!p)
+    return fail(hipErrorInvalidValue, "hipFreeAsync: null pointer");
   return release(p);
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipHostFree(void *p) { return hipFree(p); }
@@ -122,6 +124,9 @@ FLYSIM_API hipError_t hipFreeHost(void *p) { return hipFree(p); }
 FLYSIM_API hipError_t hipHostRegister(void *p, size_t size, unsigned flags) try {
   if (!p || !size)
     return fail(hipErrorInvalidValue, "hipHostRegister: empty range");
+  // Portable, mapped, of an I/O device, read-only or coarse-grained; uncached.
+  if (constexpr unsigned kKnown = 0x8000000F; flags & ~kKnown)
+    return fail(hipErrorInvalidValue, "hipHostRegister: flags that HIP does not have");
   Allocation a;
   if (space().find(reinterpret_cast<uint64_t>(p), a))
     return fail(hipErrorHostMemoryAlreadyRegistered, "hipHostRegister: the memory is registered already");

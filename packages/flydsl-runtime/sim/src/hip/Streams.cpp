@@ -33,8 +33,10 @@ FLYSIM_API hipError_t hipStreamCreateWithFlags(void **stream, unsigned flags) {
   return hipStreamCreateWithPriority(stream, flags, 0);
 }
 FLYSIM_API hipError_t hipStreamDestroy(void *stream) try {
-  if (Runtime::instance().streams.contains(stream))
+  if (Runtime::instance().streams.contains(stream)) {
     finishQueue(stream);
+    endCaptureOf(*static_cast<Stream *>(stream));
+  }
   return Runtime::instance().streams.destroy(stream)
              ? hipSuccess
              : fail(hipErrorInvalidHandle, "hipStreamDestroy: invalid stream");

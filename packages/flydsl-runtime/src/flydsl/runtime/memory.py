@@ -40,7 +40,7 @@ def describe_tensor(tensor: Any) -> TensorInfo | None:
 
     Raises TypeError for a tensor whose dtype no kernel can take.
     """
-    info = _native.describe_tensor(tensor)
+    info = None if tensor is None else _native.describe_tensor(tensor)
     return None if info is None else TensorInfo(*info)
 
 
@@ -52,7 +52,9 @@ def malloc(nbytes: int, *, uncached: bool = False) -> int:
 
     Raises:
         HipError: there is not enough.
+        ValueError: a negative size.
     """
+    _require_size("malloc", nbytes)
     return _native.malloc_uncached(nbytes) if uncached else _native.malloc(nbytes)
 
 
@@ -98,6 +100,7 @@ def memcpy(dst: Memory, src: Memory, nbytes: int | None = None, stream: StreamLi
         if not sizes or len(set(sizes)) != 1:
             raise ValueError("memcpy: give nbytes, or two tensors of one size")
         nbytes = sizes[0]
+    _require_size("memcpy", nbytes)
     if any(nbytes > size for size in sizes):
         raise ValueError(f"memcpy: {nbytes} bytes do not fit in a tensor of {min(sizes)} bytes")
     _native.memcpy(dst_address, src_address, nbytes, _handle(stream))
@@ -110,6 +113,7 @@ def memset(dst: Memory, value: int, nbytes: int | None = None, stream: StreamLik
         if size is None:
             raise ValueError("memset: give nbytes for an address")
         nbytes = size
+    _require_size("memset", nbytes)
     if size is not None and nbytes > size:
         raise ValueError(f"memset: {nbytes} bytes do not fit in a tensor of {size} bytes")
     _native.memset(address, value, nbytes, _handle(stream))
@@ -145,6 +149,12 @@ class DeviceArray:
         memcpy(result._address, source, source.nbytes)
         return result
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray:
+        """``numpy.asarray`` copies, as :meth:`numpy` does. Raises ValueError for ``copy=False``."""
+        if copy is False:
+            raise ValueError("a DeviceArray is copied to become a NumPy array: copy=False is not possible")
+        return self.numpy().astype(self.dtype if dtype is None else dtype, copy=False)
+
     def numpy(self) -> numpy.ndarray:
         """Copy the contents to a new NumPy array, after all work of the default stream."""
         import numpy
@@ -178,6 +188,11 @@ class DeviceArray:
 
     def __repr__(self) -> str:
         return f"DeviceArray(shape={self.shape}, dtype={self.dtype}, address={self._address:#x})"
+
+
+def _require_size(function: str, nbytes: int) -> None:
+    if nbytes < 0:
+        raise ValueError(f"{function}: {nbytes} is no number of bytes")
 
 
 def _extent(memory: Memory) -> tuple[int, int | None]:

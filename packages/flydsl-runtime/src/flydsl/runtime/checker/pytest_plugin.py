@@ -1,8 +1,8 @@
 """Findings of the simulator's checks as failures of tests: ``pytest --flydsl-check[=race,uninit]``.
 
-Without the option nothing is done. With it every test runs under :func:`flydsl.runtime.checked`, whatever launches its
-kernels (FlyDSL, Triton on the simulator, calls of HIP in the process), and fails if something was found.
-``@pytest.mark.flydsl_check("race")`` names other checks for a test; without a name it is not checked.
+Without the option nothing is done. With it every test and its fixtures run under :func:`flydsl.runtime.checked`,
+whatever launches their kernels (FlyDSL, Triton on the simulator, calls of HIP in the process), and fail if something
+was found. ``@pytest.mark.flydsl_check("race")`` names other checks for a test; without a name it is not checked.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def _names(text: str) -> list[str]:
     names = text.replace(",", " ").split()
     if unknown := [name for name in names if name not in CHECKS]:
-        raise pytest.UsageError(f"--flydsl-check: unknown check {unknown[0]!r}; there are {', '.join(CHECKS)}")
+        raise pytest.UsageError(f"--flydsl-check: unknown check {unknown[0]!r}; there are {', '.join(CHECKS)} (named "
+                                "behind '=': --flydsl-check=race; without names the option stands behind the files)")
     return names
 
 
@@ -49,7 +50,22 @@ def _checks_of(item: pytest.Item) -> list[str]:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Kernels of the fixtures: their findings are errors of the first test that needs them."""
+    return (yield from _checked(item, "setup"))
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    return (yield from _checked(item, "call"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    return (yield from _checked(item, "teardown"))
+
+
+def _checked(item: pytest.Item, phase: str) -> Iterator[None]:
     checks = _checks_of(item)
     if not checks:
         return (yield)
@@ -58,7 +74,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
             result = yield
     except BaseException:
         if report:  # beside the failure that the test has by itself
-            item.add_report_section("call", "findings of flydsl", _text(report, checks))
+            item.add_report_section(phase, "findings of flydsl", _text(report, checks))
         raise
     if report:
         pytest.fail(_text(report, checks), pytrace=False)

@@ -22,11 +22,16 @@ class Constant:
 
 
 def constants(arch: str) -> tuple[Constant, ...]:
-    """Every constant of an architecture. Raises ValueError for one that is not simulated."""
+    """Every constant of an architecture, with those of ``FLYDSL_SIM_MODEL``.
+
+    Raises ValueError for an architecture that is not simulated and for a file that is no such table.
+    """
     from .._provider import SIMULATOR_LIBRARY, simulator_directory
 
     require_simulated(arch)
     library = ctypes.CDLL(str(simulator_directory() / SIMULATOR_LIBRARY))
-    library.flysimTimingTable.restype = ctypes.c_char_p
+    library.flysimTimingTable.restype = library.flysimLastErrorMessage.restype = ctypes.c_char_p
     text = library.flysimTimingTable(arch.encode())
+    if text is None:
+        raise ValueError(library.flysimLastErrorMessage().decode())
     return tuple(Constant(**entry) for entry in json.loads(text))

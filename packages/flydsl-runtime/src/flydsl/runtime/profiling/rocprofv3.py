@@ -98,20 +98,22 @@ def _json(path: Path) -> Iterator[_Launch]:
             agents = {a["id"]["handle"]: f"Agent {a['node_id']}" for a in tool.get("agents", ())}
             counters = {c["id"]["handle"]: c["name"] for c in tool.get("counters", ())}
 
-            def launch(info: Any, times: Any, counter: str | None = None, value: Any = 0.0, names: Any = names,
-                       agents: Any = agents) -> _Launch:
+            def launch(info: Any, times: Any, counter: str | None = None, value: float = 0.0,
+                       names: Any = names, agents: Any = agents) -> _Launch:
                 handle = info.get("agent_id", {}).get("handle")
                 return _Launch(agents.get(handle, "" if handle is None else str(handle)), names[info["kernel_id"]],
                                math.prod(int(_number(info["grid_size"][axis], "grid_size")) for axis in "xyz"),
-                               _microseconds(times["start_timestamp"], times["end_timestamp"]), counter,
-                               _number(value, "a counter"))
+                               _microseconds(times["start_timestamp"], times["end_timestamp"]), counter, value)
 
             for record in tool["buffer_records"]["kernel_dispatch"]:
                 yield launch(record["dispatch_info"], record)
             for record in tool.get("callback_records", {}).get("counter_collection", ()):
                 data = record["dispatch_data"]
-                for one in record["records"]:
-                    yield launch(data["dispatch_info"], data, counters[one["counter_id"]["handle"]], one["value"])
+                totals: dict[str, float] = defaultdict(float)
+                for one in record["records"]:  # of each die and shader engine; the CSV has their sum
+                    totals[counters[one["counter_id"]["handle"]]] += _number(one["value"], "a counter")
+                for name, total in totals.items():
+                    yield launch(data["dispatch_info"], data, name, total)
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"no kernel trace or counters of rocprofv3: {type(error).__name__} {error}") from None
 

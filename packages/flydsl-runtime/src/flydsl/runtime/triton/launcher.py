@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from . import descriptors
 from .library import simulator
 from .memory import Array, array_of, tables
 
@@ -32,62 +33,53 @@ def scalar(kind: str, value: Any) -> ctypes._SimpleCData:
     raise TypeError(f"an argument of type {kind!r} is not supported on the simulator")
 
 
-def _flatten(kinds: Any, values: Any, names: Any) -> Iterator[tuple[str, Any, str]]:
-    """Type, value and name of what the kernel gets: tuples are taken apart, compile-time constants left out."""
+def _flatten(kinds: Any, values: Any, names: Any, moves: Iterator[Any], warps: int) -> Iterator[tuple[str, Any, str]]:
+    """Type, value and name of what the kernel gets: tuples are taken apart, compile-time constants left out.
+
+    :param moves: what the compiler says of each tensor descriptor; empty for a target without tensor moves
+    """
     for kind, value, name in zip(kinds, values, names, strict=True):
         if isinstance(kind, tuple):
-            yield from _flatten(kind, value, [f"{name}[{k}]" for k in range(len(kind))])
+            yield from _flatten(kind, value, [f"{name}[{k}]" for k in range(len(kind))], moves, warps)
         elif isinstance(kind, str) and kind.startswith("tensordesc"):
-            yield from _descriptor(value, kind, name)
+            yield from descriptors.arguments(value, next(moves, None), warps, name)
         elif kind != "constexpr":
             yield kind, value, name
 
 
-def _descriptor(value: Any, kind: str, name: str) -> Iterator[tuple[str, Any, str]]:
-    """A host-side tensor descriptor, as Triton passes it to targets without descriptors in hardware."""
-    rank = len(value.shape)
-    yield "*i8", value.base, name
-    for number in (*value.shape, *value.strides):
-        yield "i64", number, name
-    yield "i1", getattr(value, "padding", "zero") == "nan", name
-    if hasattr(value, "round_f32_to_tf32"):
-        yield "i1", value.round_f32_to_tf32, name
-    for k in range(2 * rank):
-        yield "i32" if k < rank else "i64", (*value.shape, *value.strides)[k], name
-
-
 class Launcher:
-    """What Triton calls to run one compiled kernel.
-
-    Raises NotImplementedError for host-side tensor descriptors of gfx1250, whose form is private to Triton's driver.
-    """
+    """What Triton calls to run one compiled kernel."""
 
     def __init__(self, source: Any, metadata: Any) -> None:
         self._kinds = list(source.signature.values())
         names = getattr(getattr(source, "fn", None), "arg_names", None)
         self._names = list(names) if names else [str(key) for key in source.signature]
-        if any(getattr(metadata, "tensordesc_meta", None) or ()):
-            raise NotImplementedError("host-side tensor descriptors of this target are not supported on the simulator: "
-                                      "make them in the kernel with tl.make_tensor_descriptor")
         self._metadata = metadata
 
     def __call__(self, x: int, y: int, z: int, stream: int, function: int, packed: tuple[int, int, int], launch: Any,
                  enter: Callable[[Any], Any] | None, leave: Callable[[Any], Any] | None, *arguments: Any) -> None:
+        if any(not 0 <= extent < 1 << 32 for extent in (x, y, z)):
+            raise ValueError(f"a grid has extents from 0 to 2**32 - 1, not {(x, y, z)}")
         if x * y * z == 0:
             return
         if enter is not None:
             enter(launch)
         warps, cluster, shared = packed[:3]
-        flat = list(_flatten(self._kinds, arguments, self._names))
+        moves = iter(getattr(self._metadata, "tensordesc_meta", None) or ())
+        flat = list(_flatten(self._kinds, arguments, self._names, moves, warps))
         scratch = self._scratch(x * y * z, stream)
         flat += [("*i8", buffer, "") for buffer in scratch]
         values, arrays, addresses = [], [], []
         for kind, value, name in flat:
-            if not kind.startswith("*"):
+            if kind == "tensordesc":
+                array, address = _pointer(value.base, name)
+                values.append(value.words)
+            elif kind.startswith("*"):
+                array, address = _pointer(value, name)
+                values.append(ctypes.c_uint64(address))
+            else:
                 values.append(scalar(kind, value))
                 continue
-            array, address = _pointer(value, name)
-            values.append(ctypes.c_uint64(address))
             if array is not None:
                 arrays.append(array)
             elif address:

@@ -70,7 +70,7 @@ class Library:
         return value.value
 
     def launch(self, function: int, grid: Sequence[int], threads: int, shared: int, stream: int, cluster: int,
-               cooperative: bool, values: Sequence[ctypes._SimpleCData], arrays: Sequence[Array],
+               cooperative: bool, values: Sequence[ctypes._CData], arrays: Sequence[Array],
                addresses: Sequence[int]) -> None:
         """Runs a kernel. ``arrays`` is the host memory that it may use, beside what is mapped around ``addresses``.
 
