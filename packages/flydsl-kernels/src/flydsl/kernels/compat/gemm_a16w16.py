@@ -16,6 +16,7 @@ from flydsl.kernels.target import target as current
 
 __all__ = ["gemm_a16w16", "get_default_kwargs", "get_semaphore"]
 
+BLOCK, WAVES = ("block_m", "block_n", "block_k"), ("m_waves", "n_waves", "k_waves")
 _semaphores: dict[tuple[Any, str], tuple[Any, Any]] = {}
 
 
@@ -41,9 +42,12 @@ def _chosen(target: Target, m: int, n: int, k: int, layout: str, given: dict[str
     """The tuned options, replaced by the given ones."""
     knobs, given = dense_knobs(target, m, n, k, layout), dict(given)
     given.pop("use_half_tile_interleaved", None)
-    if any(x in given for x in ("block_m", "block_n", "block_k")) and not {"m_waves", "n_waves"} <= given.keys():
-        block_m, block_n, block_k = (given.get(x, knobs[x]) for x in ("block_m", "block_n", "block_k"))
-        knobs.update(_waves(target.wave, block_m, block_n, block_k, given))
+    if any(x in given for x in BLOCK):
+        knobs["stages"] = 2  # LDS has room for more of the tuned tile
+        if not {"m_waves", "n_waves"} <= given.keys():
+            knobs.update(_waves(target.wave, *(given.get(x, knobs[x]) for x in BLOCK), given))
+    if any(x in given for x in (*BLOCK, *WAVES)):
+        knobs["tile_ahead"] = False  # as waves have registers for fragments of the tuned one
     knobs.update(given)
     if knobs["split_k"] == 1:
         knobs.pop("atomic", None)
