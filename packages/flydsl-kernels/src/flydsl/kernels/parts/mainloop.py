@@ -173,7 +173,7 @@ class MainLoop:
         tally: counts the instructions that are traced; hints are checked against it.
         unroll: tiles of a turn of the loop.
         orders: of what comes before the barrier of a tile, and of what comes after it; None: the compiler's own.
-        barrier: `every` so many tiles, if anything goes to LDS: whole, or its two halves, between which the wave goes on.
+        barrier: `every` so many tiles, if anything goes to LDS: whole, or two halves, between which a wave goes on.
         loads_first: the loads that start with a tile come before all else of it, as what is on its way must cover the
             latency of memory; otherwise the orders say where they are.
         tile_ahead: fragments are read a tile ahead, for which no further stage is needed: when a tile is multiplied,
@@ -195,6 +195,10 @@ class MainLoop:
 
     def __post_init__(self) -> None:
         self._held, self._staged, self._rings = self._of(Held), self._of(Staged), self._of(Ring)
+        if self.tile_ahead and (self.every > 1 or any(ring.early for ring in self._rings)
+                                or any(source.lead > 1 for source in self._staged)):
+            raise ValueError("fragments a tile ahead need a barrier a tile, and copies and writes of one tile between "
+                             "two of them: every and lead are 1, early is 0")
 
     def _of(self, kind: type[Source]) -> list[Source]:
         return [source for source in self.sources if isinstance(source, kind)]
@@ -216,13 +220,13 @@ class MainLoop:
     def run(self) -> Any:
         """The accumulators after all tiles."""
         turns = max(self.tiles - self.ahead, 0) // self.unroll
-        state, step = self._prologue(), self._step_ahead if self.tile_ahead else self._step
+        state = self._prologue()
         if turns:
-            state = _turns(state, turns, self.unroll, fx.Int32(self.begin), lambda s, t: step(s, t, self.ahead))
+            state = _turns(state, turns, self.unroll, fx.Int32(self.begin), lambda s, t: self._step(s, t, self.ahead))
         done = turns * self.unroll
         base = fx.Int32(self.begin) + done
         for t in range(done, self.tiles - 1):
-            state = step(state, KTile(base, t - done), self.tiles - 1 - t)
+            state = self._step(state, KTile(base, t - done), self.tiles - 1 - t)
         return self._finish(state, KTile(base, self.tiles - 1 - done))
 
     def _stage(self, t: KTile, further: int = 0) -> Any:
@@ -254,7 +258,7 @@ class MainLoop:
                 queue.append(source.operand.fetch(t.after(source.reach)))
 
     def _begin(self, t: KTile, left: int, queues: list[list[Any]]) -> None:
-        """What starts with tile t: loads, and the copies to the stage before its own that did not behind the barrier."""
+        """What starts with tile t: loads, and those copies to the stage of the one before that are not early."""
         for ring in self._rings:
             if left >= self.stages - 1 and ring.early < ring.pieces:
                 self._copy(ring, t.after(self.stages - 1), self._stage(t, self.stages - 1),
@@ -342,57 +346,45 @@ class MainLoop:
             acc = multiply(acc, part, fragments[part])
         return acc, fragments
 
-    def _step_ahead(self, state: Any, t: KTile, left: int) -> Any:
-        """Multiply tile t, whose fragments are all in registers, while those of the next tile are read, and the one
-        after that comes to the stage of t. Products wait neither for LDS nor, if the last of them take as long as the
-        others to arrive, for the barrier."""
-        acc, held, queues, fragments = state
-        queues, read, last = [list(queue) for queue in queues], t.after(1), self.products.parts - 1
-        multiply = self.products.of(t, self._stage(t), held, False)
-        self.tally.take()
-        held = self._hold_all(read, held)
-        loads = self.tally.counts["vmem"]
-        self._begin(read, left - 1, queues)
-        following = self._fragments(read, held, self.products.parts)
-        acc, _ = self._multiply(acc, multiply, None, fragments, last)
-        self._turn(read, left - 1, queues, loads)
-        fx.rocdl.sched_barrier(0)  # the products that follow would come before the half of the barrier
-        acc = multiply(acc, last, fragments[last])
-        self._hints(1)
-        self._meet(SECOND)
-        return [acc, held, queues, following]
-
     def _step(self, state: Any, t: KTile, left: int) -> Any:
-        """Multiply tile t, while those of the `left` that follow it are on their way."""
+        """Multiply tile t, while those of the `left` that follow it are on their way. The last part is multiplied while
+        the first of the next tile is read behind the barrier; with `tile_ahead` between the halves of the barrier."""
         acc, held, queues, fragments = state
-        queues = [list(queue) for queue in queues]
-        stage, last = self._stage(t), self.products.parts - 1
+        queues, parts = [list(queue) for queue in queues], self.products.parts
+        stage, last = self._stage(t), parts - 1
         multiply = self.products.of(t, stage, held, False)
         self.tally.take()
         held = self._hold_all(t.after(1), held)
         loads = self.tally.counts["vmem"]
-        self._begin(t, left, queues)
+        read, left = t.after(self.tile_ahead), left - self.tile_ahead  # the tile that LDS is about
+        self._begin(read, left, queues)
         if self.loads_first:
             self.tally.take()
             fx.rocdl.sched_barrier(0)
+        following = self._fragments(read, held, parts) if self.tile_ahead else []
         acc, fragments = self._multiply(acc, multiply, stage, fragments, last)
         if self.beforehand:
             following = self._fragments(t.after(1), held, 1)
             acc = multiply(acc, last, fragments[last])
             self._turn(t, left, queues, loads)
             return [acc, held, queues, following]
-        ready = self.products.ready(held)  # of the order before the barrier
-        self._turn(t, left, queues, loads)
-        following = [self.products.read(self._stage(t, 1), 0, ready)]
-        self._commit_next(t, True, left, queues)
-        self._start(t, "end", queues, range(left + 1))
+        ready = None if self.tile_ahead else self.products.ready(held)
+        self._turn(read, left, queues, loads)
+        if self.tile_ahead:
+            fx.rocdl.sched_barrier(0)  # the last part would come before the half of the barrier
+        else:
+            following = [self.products.read(self._stage(t, 1), 0, ready)]
+            self._commit_next(t, True, left, queues)
+            self._start(t, "end", queues, range(left + 1))
         acc = multiply(acc, last, fragments[last])
         self._hints(1)
+        if self.tile_ahead:
+            self._meet(SECOND)
         return [acc, held, queues, following]
 
     def _turn(self, t: KTile, left: int, queues: list[list[Any]], loads: int) -> None:
-        """Finish what goes to LDS before the barrier, and pass it (with `tile_ahead` its first half): the next tile is
-        then readable, and the stage of this one free."""
+        """Finish what goes to LDS before the barrier, and pass it, or its first half: behind it the next tile is
+        readable, and the stage of this one free."""
         if self.stages == 1:
             self._meet()
             self._copy_behind(t, left)
