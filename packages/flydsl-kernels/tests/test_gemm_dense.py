@@ -143,6 +143,21 @@ def test_third_buffer(layout, k):
     run(m, 72, k, "bf16", layout=layout, stages=3, split_k=1, block_m=64, block_n=64, block_k=32)
 
 
+@pytest.mark.parametrize(("layout", "stages"), [("nt", 2), ("nn", 3), ("tn", 2), ("tt", 4)])
+@pytest.mark.parametrize("k", [40, 192, 448])
+def test_fragments_a_tile_ahead(layout, stages, k):
+    """Tiles are read while the one before is multiplied, and the one after comes to a stage that is free."""
+    tile = dict(block_m=32, block_n=64, block_k=64 if MFMA else 32, m_waves=2, n_waves=2)
+    with rt.checked("race") as report:
+        run(40, 72, k, "bf16", layout=layout, stages=stages, split_k=1, tile_ahead=True, **tile)
+    assert not report.findings
+
+
+def test_fragments_a_tile_ahead_share_k_and_slices():
+    tile = dict(block_m=32, block_n=64, block_k=128, m_waves=1, n_waves=2, k_waves=2)
+    run(40, 64, 512, "f16", bias=True, tile_ahead=True, split_k=2, **tile)
+
+
 @pytest.mark.skipif(not target().dma128, reason="the large tile is gfx950's")
 def test_large_tile_is_for_whole_tiles_of_k():
     """Loads of a ragged k go through registers, of which the large tile has none left."""
@@ -234,6 +249,8 @@ def test_a_dtype_of_results_is_one_of_either_library_or_a_name():
         (lambda: build_gemm_module(64, 64, "bf16", layout="xx"), "layout must be one of"),
         (lambda: build_gemm_module(64, 64, "bf16", block_m=24), "block_m must be a positive multiple"),
         (lambda: build_gemm_module(64, 64, "bf16", tile=3), "unknown options tile"),
+        (lambda: build_gemm_module(256, 256, "bf16", block_m=256, block_n=256, block_k=128, tile_ahead=True),
+         "fragments a tile ahead take"),
         (lambda: gemm_a16w16(random(4, 8, dtype="f16"), random(4, 16, dtype="f16")), "reduction lengths differ"),
     ],
 )

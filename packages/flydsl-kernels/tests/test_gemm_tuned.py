@@ -210,3 +210,11 @@ def test_missing_waves_are_chosen(given):
     a, b = random(8, 1024, dtype="bf16"), random(48, 1024, dtype="bf16", seed=1)
     out = gemm.gemm_a16w16(a, b, user_kwargs={"block_m": 16, "block_n": 16, "block_k": 256, "stages": 4, **given})
     close_relative(out, a.double() @ b.double().T, BF16 * 1.01)
+
+
+@needs("gfx950")
+def test_a_tile_of_the_caller_has_two_buffers():
+    """LDS has no room for three of twice the k, as many as the tuned tile has."""
+    a, b = random(256, 72, dtype="bf16"), random(128, 256, dtype="bf16", seed=1)
+    out = gemm.gemm_a16w16(a, b, user_kwargs={"block_k": 128}, layout="tt")
+    close_relative(out, a.double().T @ b.double().T, BF16 * 1.01)

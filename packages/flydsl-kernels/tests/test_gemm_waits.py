@@ -12,6 +12,7 @@ import flydsl.expr as fx
 import flydsl.ir
 import flydsl.runtime as rt
 from flydsl.kernels import gemm
+from flydsl.kernels.target import target
 
 M, N, BLOCK = 128, 128, dict(block_m=64, block_n=64, block_k=64)
 COPIES = 2 * (64 * 64 * 2) // (16 * 256)  # of a tile of both operands, by 256 lanes of 16 bytes
@@ -100,5 +101,22 @@ def test_loads_into_registers_stay_in_flight():
     waits = waits_at_barriers(instructions(launch, arguments))
     assert len(waits) >= 4
     assert all(waits[:-1])  # at the last one nothing is left to load
+    launch(*arguments)
+    check()
+
+
+def test_no_product_of_a_tile_ahead_waits_behind_the_barrier():
+    """Its fragments are in registers, and on gfx12 products follow between the halves of the barrier too."""
+    launch, arguments, check = general(64 * 6, tile_ahead=True, cshuffle=False)
+    code = instructions(launch, arguments)
+    product = [text.startswith(("v_mfma", "v_wmma", "v_smfma")) for text in code]
+    inside = range(product.index(True), len(code) - product[::-1].index(True))  # the loop and its tail
+    barriers = [i for i in inside if code[i] == "s_barrier" or code[i].startswith("s_barrier_signal")]
+    assert len(barriers) >= 2
+    for i in barriers:
+        following = code[i + 1 : product.index(True, i)]
+        assert not [text for text in following if text.startswith("s_wait") and ("lgkm" in text or "dscnt" in text)]
+        if target().split_barriers:
+            assert not [text for text in following if text.startswith("s_barrier_wait")]
     launch(*arguments)
     check()

@@ -71,6 +71,11 @@ class Target:
         return self.matrix == "wmma" and self.mx
 
     @property
+    def split_barriers(self) -> bool:
+        """Whether a wave goes on between its arrival at a barrier and the wait for the others."""
+        return self.matrix == "wmma" and not self.repeats_operands
+
+    @property
     def register_quarters(self) -> bool:
         """Whether waves have so many registers that an instruction says which quarter those after it mean, and two of
         them on a SIMD 512 each."""

@@ -35,7 +35,7 @@ from .peers import HEADER, PLACES, Peers
 __all__ = ["KINDS", "PeerProduct", "build_peer_product", "peer_product"]
 
 KINDS = ("all_reduce", "reduce_scatter", "all_gather")
-_KNOBS = ("block_m", "block_n", "block_k", "stages", "m_waves", "n_waves")
+_KNOBS = ("block_m", "block_n", "block_k", "stages", "m_waves", "n_waves", "tile_ahead")
 PACK = 8  # elements of 16 bits that are summed at a time
 
 

@@ -16,6 +16,7 @@ from flydsl.kernels.target import target as current
 
 __all__ = ["gemm_a16w16", "get_default_kwargs", "get_semaphore"]
 
+BLOCK, WAVES = ("block_m", "block_n", "block_k"), ("m_waves", "n_waves", "k_waves")
 _semaphores: dict[tuple[Any, str], tuple[Any, Any]] = {}
 
 
@@ -24,8 +25,9 @@ def get_default_kwargs(m: int, n: int, k: int, layout: str = "nt") -> dict[str, 
     return dense_knobs(current(), m, n, k, layout)
 
 
-def _waves(wave: int, block_m: int, block_n: int, block_k: int, given: dict[str, int]) -> dict[str, int]:
+def _waves(wave: int, block: list[int], given: dict[str, int]) -> dict[str, int]:
     """Waves along m, n and k, those not given chosen such that each loader thread has whole chunks."""
+    block_m, block_n, block_k = block
     k_waves = given.get("k_waves", 1)
     for m_waves in (given["m_waves"],) if "m_waves" in given else (2, 1):
         for n_waves in (given["n_waves"],) if "n_waves" in given else (2, 1):
@@ -41,9 +43,12 @@ def _chosen(target: Target, m: int, n: int, k: int, layout: str, given: dict[str
     """The tuned options, replaced by the given ones."""
     knobs, given = dense_knobs(target, m, n, k, layout), dict(given)
     given.pop("use_half_tile_interleaved", None)
-    if any(x in given for x in ("block_m", "block_n", "block_k")) and not {"m_waves", "n_waves"} <= given.keys():
-        block_m, block_n, block_k = (given.get(x, knobs[x]) for x in ("block_m", "block_n", "block_k"))
-        knobs.update(_waves(target.wave, block_m, block_n, block_k, given))
+    if any(x in given for x in BLOCK):
+        knobs["stages"] = 2  # LDS has room for more of the tuned tile
+        if not {"m_waves", "n_waves"} <= given.keys():
+            knobs.update(_waves(target.wave, [given.get(x, knobs[x]) for x in BLOCK], given))
+    if any(x in given for x in (*BLOCK, *WAVES)):
+        knobs["tile_ahead"] = False  # as waves have registers for fragments of the tuned one
     knobs.update(given)
     if knobs["split_k"] == 1:
         knobs.pop("atomic", None)
@@ -60,7 +65,8 @@ def gemm_a16w16(a: Any, b: Any, out: Any = None, bias: Any = None, user_kwargs: 
         out: matrix to write; a new one by default.
         bias: f32 or the operands' dtype, (N,).
         user_kwargs: knobs that replace the chosen ones: block_m, block_n, block_k, stages, split_k, m_waves, n_waves,
-            k_waves, group_m, cshuffle, atomic (and use_half_tile_interleaved, which is accepted and has no effect).
+            k_waves, group_m, cshuffle, atomic, tile_ahead (and use_half_tile_interleaved, which is accepted and has no
+            effect).
         out_dtype: the operands' dtype (default) or float32: a name or a dtype.
 
     Returns:

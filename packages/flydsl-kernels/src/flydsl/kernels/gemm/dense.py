@@ -22,7 +22,7 @@ __all__ = ["SPLIT_K_SEMAPHORE_MAX_LEN", "build_gemm_module"]
 
 SPLIT_K_SEMAPHORE_MAX_LEN = 256  # tiles of C of a split reduction that adds in place
 _KNOBS = ("block_m", "block_n", "block_k", "stages", "split_k", "m_waves", "n_waves", "k_waves", "group_m", "cshuffle",
-          "atomic")
+          "atomic", "tile_ahead")
 
 
 @builder
@@ -41,7 +41,8 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
         dtype_str: ``"f16"`` or ``"bf16"``; `out_dtype` is the same (default) or ``"f32"``.
         use_async_copy: operands go to LDS without registers (gfx950); None: where that is possible.
         knobs: block_m, block_n, block_k, stages, split_k, m_waves, n_waves, k_waves, group_m, cshuffle (C goes
-            through LDS in 16-byte stores; by default where the tile allows it) and atomic.
+            through LDS in 16-byte stores; by default where the tile allows it), atomic and tile_ahead (fragments are
+            read from LDS a whole tile ahead, for small tiles).
 
     Raises:
         ValueError: an argument or the architecture is not supported.

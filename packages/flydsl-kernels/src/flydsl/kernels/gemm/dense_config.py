@@ -33,6 +33,8 @@ class DenseConfig(GemmConfig):
         stochastic: C is rounded to bf16 stochastically.
         b_shuffled: b is in the order of ``shuffle_weight``.
         atomic: the slices of a split reduction add to C, ordered by a signal, instead of writing to a workspace.
+        tile_ahead: fragments are read a tile ahead (:class:`.mainloop.MainLoop`): of small tiles, which have the
+            registers for it and too few products to wait for LDS beside them.
     """
 
     CALLED = {"tile_m": "block_m", "tile_n": "block_n", "tile_k": "block_k", "group": "group_m"}
@@ -50,6 +52,7 @@ class DenseConfig(GemmConfig):
     stochastic: bool = False
     b_shuffled: bool = False
     atomic: bool = False
+    tile_ahead: bool = False
 
     @property
     def op(self) -> MatrixOp:
@@ -107,17 +110,22 @@ class DenseConfig(GemmConfig):
         Two are in time for the near caches only."""
         if self.target.wave == 64:
             return 3
+        return 2 if self.needed <= self.registers else 1
+
+    @property
+    def needed(self) -> int:
+        """Registers with loads two tiles ahead."""
         chunks = self.a_tile.loads + self.b_tile.loads
-        fragments = 2 * (min(self.m_repeat, 2) + self.n_repeat) * self.op.blocks
+        of_part = (min(self.m_repeat, 2) + self.n_repeat) * self.op.blocks
+        fragments = 2 * ((self.m_repeat + self.n_repeat) * self.blocks if self.tile_ahead else of_part)
         turned = (self.layout[0] == "t") + (self.layout[1] == "n")
-        needed = self.sums + (2 * chunks + fragments + 4 * turned) * WORDS
-        return 2 if needed <= self.registers else 1
+        return self.sums + (2 * chunks + fragments + 4 * turned) * WORDS
 
     @property
     def crossing(self) -> bool:
         """Whether one operand is written to LDS after the barrier, so that copies are spread over the whole tile.
         Estimated worse on gfx12, where vector and memory instructions do not issue beside matrix instructions."""
-        return self.reach > 1 and self.target.wave == 64
+        return self.reach > 1 and self.target.wave == 64 and not self.tile_ahead
 
 
 @functools.lru_cache
@@ -144,6 +152,8 @@ def dense_config(where: str, target: Target, **fields: Any) -> DenseConfig:
     whole = config.layout == "nt" and config.n % config.tile_n == 0 and not config.ragged_k and config.split_k == 1
     for name, least in (("lda", config.k), ("ldb", config.k), ("ldc", config.n)):
         config.check_apart(where, name, least, 8, whole, ", of whole tiles in layout nt,")
+    need(not config.tile_ahead or config.needed <= config.registers,
+         f"fragments a tile ahead take {config.needed} registers of a lane, {target.arch} has {config.registers}")
     need(config.stages >= 2, f"stages must be 2 or more, got {config.stages}")
     need(not config.use_async or config.copies_directly, "direct copies to LDS need gfx950, K a multiple of block_k * "
          "split_k and, where an operand is not consecutive in k, blocks of 64 or multiples of 128")

@@ -53,6 +53,7 @@ def sources(a: Rows, b: Rows, config: DenseConfig, parts: int) -> list[Any]:
     """How the operands are on their way, for the main loop."""
     if config.use_async:
         pieces = a.loads + b.loads
+        behind = max(round(pieces / (1 + COPY_WINDOW * (parts - 1))), 1)
 
         def copy(t: Any, stage: int, which: range) -> None:
             a.copy(t, stage, range(which.start, min(which.stop, a.loads)))
@@ -60,9 +61,9 @@ def sources(a: Rows, b: Rows, config: DenseConfig, parts: int) -> list[Any]:
 
         # Those that are started behind the barrier. The others follow in the next tile: more at once would fill the
         # queue of the memory pipeline, later ones would be waited for.
-        return [Ring(copy, pieces, max(round(pieces / (1 + COPY_WINDOW * (parts - 1))), 1))]
+        return [Ring(copy, pieces, 0 if config.tile_ahead else behind)]
     if not config.crossing:
-        lead = 2 if config.stages > 2 else 1  # a tile is in LDS a barrier before it is needed
+        lead = 2 if config.stages > 2 and not config.tile_ahead else 1  # a tile is in LDS a barrier before it is needed
         return [Staged(x, config.reach + lead - 1, lead) for x in (a, b)]
     # With loads more than a tile ahead, one operand goes to LDS before the barrier and the other after it, where the
     # stage of the tile before is free: so the copies are spread over the whole tile. What is read for the next tile
@@ -76,6 +77,12 @@ def orders(config: DenseConfig) -> tuple[Any, Any] | None:
     """The order of a tile before its barrier and after it."""
     if not config.scheduled:
         return None
+    if config.tile_ahead:
+        # What is issued first leaves the barrier least to wait for. It takes time of its own where it is not issued
+        # beside matrix instructions, and is spread there.
+        beside = config.target.wave == 64
+        return partial(even_schedule, writes=(0.1, 0.8) if beside else (0.3, 0.7), loads=(0, 1) if beside else (0, 0.3),
+                       reads=0.8 if beside else 0.3), even_schedule
     if config.use_async:
         return partial(even_schedule, loads=(0, COPY_WINDOW)), partial(even_schedule, loads=(0, 1))
     if config.crossing:
@@ -98,9 +105,12 @@ def dense_loop(tensors: dict[str, Any], m: Any, row: Any, column: Any, stages: l
     products = TileProducts(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks,
                             a.reader(lane, wave_m * (config.m_repeat * 16), op.groups),
                             b.reader(lane, wave_n * (config.n_repeat * 16), op.groups),
-                            first_block=config.wave_k(lane) * config.blocks)
+                            first_block=config.wave_k(lane) * config.blocks, size=1 if config.tile_ahead else None)
+    split = config.tile_ahead and config.target.split_barriers
+    barrier = (fx.barrier_arrive, fx.barrier_wait) if split else (fx.lds_barrier,)
     return MainLoop(config.k_tiles, config.stages, sources(a, b, config, products.parts), products, tally,
-                    config.stages, orders(config), begin=fx.block_idx.z * config.k_tiles if config.split_k > 1 else 0)
+                    config.stages, orders(config), barrier, tile_ahead=config.tile_ahead,
+                    begin=fx.block_idx.z * config.k_tiles if config.split_k > 1 else 0)
 
 
 @flyc.kernel

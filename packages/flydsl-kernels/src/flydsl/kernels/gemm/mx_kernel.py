@@ -97,7 +97,7 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     sources: list[Any] = [Held(weights.fetch, weights.loads), Staged(a, reach, config.together)]
     # Of what is loaded while its predecessor is in use there are two: a turn is as many tiles as it takes.
     acc = MainLoop(config.k_tiles, config.stages, sources, products, tally, 2 * (WORD_K // config.tile_k),
-                   (partial(hot_loop_schedule, early_writes=True), hot_loop_schedule), fx.barrier,
+                   (partial(hot_loop_schedule, early_writes=True), hot_loop_schedule), (fx.barrier,),
                    config.together).run()
     c = pointer(tensors["c"], config.out) + batch * config.entry(m, config.c_stride, config.c_batch)
     store_tile(c, config.out, acc, Epilogue(), config.place(m, row, column, lane))

@@ -75,9 +75,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         products = BlockScaledProducts(*wave, scales)
     else:
         products = TileProducts(*wave)
-    # Copies to LDS, and the loads of B, stay in flight over a barrier that orders LDS only.
-    loop = MainLoop(config.k_tiles, config.stages, sources, products, tally, 2, _orders(config),
-                    fx.lds_barrier)
+    loop = MainLoop(config.k_tiles, config.stages, sources, products, tally, 2, _orders(config))
     with fx.fastmath("contract"):
         acc = loop.run()
     acc = acc[0] if fx.const_expr(config.block_scale) else acc

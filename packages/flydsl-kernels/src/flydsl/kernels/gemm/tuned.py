@@ -194,41 +194,48 @@ class DenseTile(Tile):
         least: M from which it is considered.
         direct_stores: C is not put through LDS first.
         layouts: for which it is.
+        ahead: fragments are read a tile ahead.
     """
 
     waves: tuple[int, int, int] = (2, 2, 1)
     least: int = 1
     direct_stores: bool = False
     layouts: tuple[str, ...] = ("nt", "nn", "tn", "tt")
+    ahead: bool = False
 
     def knobs(self, split_k: int) -> dict[str, int]:
         """Options of ``build_gemm_module``."""
         m_waves, n_waves, k_waves = self.waves
         more = {"cshuffle": False} if self.direct_stores else {}
         return dict(more, block_m=self.m, block_n=self.n, block_k=self.k, stages=self.stages, split_k=split_k,
-                    m_waves=m_waves, n_waves=n_waves, k_waves=k_waves, group_m=self.group)
+                    m_waves=m_waves, n_waves=n_waves, k_waves=k_waves, group_m=self.group, tile_ahead=self.ahead)
 
 
-def _usual(k: int, most: int = 128 * 128, first: int = 0) -> tuple[DenseTile, ...]:
+def _usual(k: int, most: int = 128 * 128, first: int = 0, ahead: int = 0, stages: int = 2) -> tuple[DenseTile, ...]:
     """Tiles of 2 x 2 waves, the largest with `first` k instead of `k`; those of more than `most` elements store
-    directly, as they have no registers to spare."""
+    directly, as they have no registers to spare; those of up to `ahead` elements read fragments a tile ahead."""
     sizes = ((128, 128, 65), (128, 64, 65), (64, 128, 33), (64, 64, 33), (32, 64, 1))
     depths = (first or k, *(k,) * (len(sizes) - 1))
-    return tuple(DenseTile(m, n, depth, least=least, direct_stores=m * n > most)
+    return tuple(DenseTile(m, n, depth, least=least, direct_stores=m * n > most, stages=stages, ahead=m * n <= ahead)
                  for (m, n, least), depth in zip(sizes, depths, strict=True))
 
 
 DENSE: dict[str, tuple[DenseTile, ...]] = {
     "gfx90a": _usual(64, first=32),  # LDS, registers and matrix shapes are those of gfx942; no search was made
     "gfx942": _usual(64, first=32),
-    "gfx950": (DenseTile(256, 256, 64, waves=(2, 4, 1), group=4, least=129), *_usual(64)),
+    # With a third buffer two tiles are on their way while one is read. For 32 rows that is not enough to read B at the
+    # memory's speed; where A is turned around, it is not copied directly, and registers have it on its way.
+    "gfx950": (DenseTile(256, 256, 64, waves=(2, 4, 1), group=4, least=129),
+               *_usual(64, ahead=128 * 128, stages=3)[:-1],
+               DenseTile(32, 64, 64, stages=4, layouts=("nt", "nn"), ahead=True),
+               DenseTile(32, 64, 64, layouts=("tn", "tt"))),
     # Fragments take twice the registers of gfx12, too many for 64 x 64 of a wave. A third buffer lets the first ones of
-    # a tile be read before the barrier; smaller tiles of gfx11 and gfx12 would lose more in launches, with fewer
-    # workgroups on a compute unit, than their loops gain.
-    "gfx11": (DenseTile(128, 128, 32, waves=(4, 2, 1), stages=3, least=65), *_usual(32)[1:]),
+    # a tile be read before the barrier; smaller tiles would lose more in launches, with fewer workgroups on a compute
+    # unit, than their loops gain.
+    "gfx11": (DenseTile(128, 128, 32, waves=(4, 2, 1), stages=3, least=65), *_usual(32, ahead=64 * 64)[1:]),
     # Where both operands are turned around, each thread of the larger workgroup turns less.
     "gfx120": (DenseTile(256, 128, 32, waves=(4, 2, 1), group=4, least=129, direct_stores=True, layouts=("tn",)),
-               *_usual(32, most=128 * 64)),
+               *_usual(32, most=128 * 64, ahead=128 * 64)),
     # Bound by LDS, of which waves with 128 x 128 of the tile read least: one on a SIMD has the registers for them.
     # The others have a third buffer, for which LDS has room, and the smaller ones more k between barriers.
     "gfx1250": (DenseTile(256, 256, 64, group=4, least=129, direct_stores=True),
@@ -243,7 +250,7 @@ DENSE: dict[str, tuple[DenseTile, ...]] = {
 #: Small grids are bound by latency: with three buffers of twice the k, a compute unit that has one workgroup has enough
 #: on its way. The reduction must be a whole number of tiles, which are copied to LDS directly.
 DEEP: dict[str, tuple[DenseTile, ...]] = {"gfx950": tuple(
-    DenseTile(m, 64, 128, stages=3, least=least, layouts=("nt", "nn"))
+    DenseTile(m, 64, 128, stages=3, least=least, layouts=("nt", "nn"), ahead=m > 32)
     for m, least in ((128, 65), (64, 33), (32, 1)))}
 
 FEW_COLUMNS = 32  # of most tiles for few rows
@@ -260,7 +267,7 @@ FEW: dict[str, tuple[DenseTile, ...]] = {
     "gfx942": _few(2), "gfx120": _few(2),
     # The last is for many columns, of which it reads A for twice as many at a time.
     "gfx1250": (*_few(2), DenseTile(64, 64, 128, waves=(2, 2, 2), layouts=("nt",))),
-    "gfx950": (*_few(4), DenseTile(64, FEW_COLUMNS, 128, stages=4, layouts=("nt",))),
+    "gfx950": (*_few(4), DenseTile(64, FEW_COLUMNS, 128, stages=4, layouts=("nt",), ahead=True)),
 }
 LEAST_COLUMNS = 32 * FEW_COLUMNS  # of C; with fewer the reduction is split instead
 #: Compute units that have room for one of these: with more columns, wider tiles are done earlier.

@@ -98,7 +98,7 @@ def wmma_loop(config: WmmaConfig, a_data: Any, b_data: Any, m: Any, row: Any, co
         fx.rocdl.cluster.cluster_barrier()  # all are there
     # After two tiles fragments are in their first registers again, and nothing is copied between them.
     return MainLoop(config.k_tiles, config.stages, [*held, copies], products, tally, 2,
-                    barrier=fx.rocdl.cluster.cluster_barrier if config.cluster else fx.lds_barrier, begin=begin)
+                    barrier=(fx.rocdl.cluster.cluster_barrier if config.cluster else fx.lds_barrier,), begin=begin)
 
 
 def cluster_place() -> tuple[Any, Any]:

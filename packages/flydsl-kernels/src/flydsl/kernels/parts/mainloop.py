@@ -6,7 +6,9 @@ Prologue, loop, tail, waits and barriers follow.
 A tile is a sequence of parts, each a few rows of fragments and their products. While part p is multiplied, part p + 1
 is read from LDS. The last part of a tile is multiplied after the barrier, while the first part of the next tile is read
 from the next stage, so that the matrix unit does not wait for LDS at the turn of the loop. With a third stage that
-part is read before the barrier (:attr:`MainLoop.beforehand`).
+part is read before the barrier (:attr:`MainLoop.beforehand`). Small tiles have too few products for that, and registers
+for the fragments of two whole tiles: those of a tile are all read while the one before is multiplied
+(:attr:`MainLoop.tile_ahead`).
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ __all__ = ["Held", "KTile", "MainLoop", "Products", "Ring", "Staged"]
 
 MAX_WAIT = 63  # of the counter of vector memory operations
 PHASES = ("start", "turn", "end")  # of a tile, in which loads start
+FIRST, SECOND = slice(1), slice(1, None)  # halves of a barrier
 
 Order = Callable[[Counts], Schedule]
 Multiply = Callable[[Any, int, Any], Any]
@@ -170,9 +173,11 @@ class MainLoop:
         tally: counts the instructions that are traced; hints are checked against it.
         unroll: tiles of a turn of the loop.
         orders: of what comes before the barrier of a tile, and of what comes after it; None: the compiler's own.
-        barrier: `every` so many tiles, if anything goes to LDS.
+        barrier: `every` so many tiles, if anything goes to LDS: whole, or two halves, between which a wave goes on.
         loads_first: the loads that start with a tile come before all else of it, as what is on its way must cover the
             latency of memory; otherwise the orders say where they are.
+        tile_ahead: fragments are read a tile ahead, for which no further stage is needed: when a tile is multiplied,
+            its own is free. Copies of a ring start with a tile (`early` is 0).
     """
 
     tiles: int
@@ -182,13 +187,18 @@ class MainLoop:
     tally: Tally
     unroll: int
     orders: tuple[Order, Order] | None = (hot_loop_schedule, hot_loop_schedule)
-    barrier: Callable[[], None] = fx.lds_barrier
+    barrier: tuple[Callable[[], None], ...] = (fx.lds_barrier,)
     every: int = 1
     begin: Any = 0
     loads_first: bool = False
+    tile_ahead: bool = False
 
     def __post_init__(self) -> None:
         self._held, self._staged, self._rings = self._of(Held), self._of(Staged), self._of(Ring)
+        if self.tile_ahead and (self.every > 1 or any(ring.early for ring in self._rings)
+                                or any(source.lead > 1 for source in self._staged)):
+            raise ValueError("fragments a tile ahead need a barrier a tile, and copies and writes of one tile between "
+                             "two of them: every and lead are 1, early is 0")
 
     def _of(self, kind: type[Source]) -> list[Source]:
         return [source for source in self.sources if isinstance(source, kind)]
@@ -196,7 +206,8 @@ class MainLoop:
     @property
     def ahead(self) -> int:
         """Tiles that follow each one in the loop, so that all that it starts exists."""
-        return max([1] * len(self._held) + [s.reach for s in self._staged] + [self.stages] * len(self._rings))
+        lds = [s.reach for s in self._staged] + [self.stages] * len(self._rings)
+        return max([1] * len(self._held) + [tiles + self.tile_ahead for tiles in lds])
 
     @property
     def beforehand(self) -> bool:
@@ -246,6 +257,14 @@ class MainLoop:
                 self.tally.add("vmem", source.operand.loads)
                 queue.append(source.operand.fetch(t.after(source.reach)))
 
+    def _begin(self, t: KTile, left: int, queues: list[list[Any]]) -> None:
+        """What starts with tile t: loads, and those copies to the stage of the one before that are not early."""
+        for ring in self._rings:
+            if left >= self.stages - 1 and ring.early < ring.pieces:
+                self._copy(ring, t.after(self.stages - 1), self._stage(t, self.stages - 1),
+                           range(ring.early, ring.pieces))
+        self._start(t, "start", queues, range(left + 1))
+
     def _commit(self, source: Staged, queue: list[Any], stage: Any) -> None:
         """Write the oldest tile in registers to its stage."""
         source.operand.commit(queue.pop(0), stage)
@@ -267,9 +286,11 @@ class MainLoop:
             if left >= self.stages:
                 self._copy(ring, t.after(self.stages), self._stage(t), range(ring.early))
 
-    def _meet(self) -> None:
+    def _meet(self, halves: slice = slice(None)) -> None:
+        """Pass the barrier, or one half of it."""
         if self._staged or self._rings:
-            self.barrier()
+            for half in self.barrier[halves]:
+                half()
 
     def _wait(self, ring: Ring, copies: int, loads: int) -> None:
         ring.wait(min(copies + (loads if ring.vector else 0), MAX_WAIT))
@@ -286,7 +307,7 @@ class MainLoop:
                 fx.rocdl.sched_barrier(0)
         queues: list[list[Any]] = [[] for _ in self._staged]
         loads = 0
-        for t in range(-self.ahead, 0):
+        for t in range(self.tile_ahead - self.ahead, 0):
             if t == -1:
                 self.tally.take()
                 held = [self._hold(source, KTile(begin), None) for source in self._held]
@@ -303,47 +324,67 @@ class MainLoop:
             missing = ring.pieces - ring.early if begun == self.stages > 1 else 0
             self._wait(ring, (begun - 1) * ring.pieces - missing, loads)
         self._meet()
+        first = KTile(begin)
+        if not self.tile_ahead:
+            return [self.products.zero(), held, queues, self._fragments(first, held, 1)]
+        self._begin(first, self.tiles - 1, queues)
+        fragments = self._fragments(first, held, self.products.parts)
+        self._turn(first, self.tiles - 1, queues, loads)
+        self._meet(SECOND)
+        return [self.products.zero(), held, queues, fragments]
+
+    def _fragments(self, t: KTile, held: list[Any], parts: int) -> list[Any]:
+        """Those of the first parts of tile t, for which this is held."""
         ready = self.products.ready(held)
-        return [self.products.zero(), held, queues, self.products.read(self._stage(KTile(begin)), 0, ready)]
+        return [self.products.read(self._stage(t), part, None if part else ready) for part in range(parts)]
+
+    def _multiply(self, acc: Any, multiply: Multiply, stage: Any, fragments: list[Any], parts: int) -> tuple[Any, Any]:
+        """Multiply the first parts of a tile. What is not there yet of its fragments is read a part ahead."""
+        for part in range(parts):
+            if part + 1 == len(fragments) < self.products.parts:
+                fragments = [*fragments, self.products.read(stage, part + 1)]
+            acc = multiply(acc, part, fragments[part])
+        return acc, fragments
 
     def _step(self, state: Any, t: KTile, left: int) -> Any:
-        """Multiply tile t, while those of the `left` that follow it are on their way."""
+        """Multiply tile t, while those of the `left` that follow it are on their way. The last part is multiplied while
+        the first of the next tile is read behind the barrier; with `tile_ahead` between the halves of the barrier."""
         acc, held, queues, fragments = state
-        queues = [list(queue) for queue in queues]
-        stage, last = self._stage(t), self.products.parts - 1
+        queues, parts = [list(queue) for queue in queues], self.products.parts
+        stage, last = self._stage(t), parts - 1
         multiply = self.products.of(t, stage, held, False)
         self.tally.take()
         held = self._hold_all(t.after(1), held)
         loads = self.tally.counts["vmem"]
-        for ring in self._rings:
-            if left >= self.stages - 1 and ring.early < ring.pieces:
-                self._copy(ring, t.after(self.stages - 1), self._stage(t, self.stages - 1),
-                           range(ring.early, ring.pieces))
-        self._start(t, "start", queues, range(left + 1))
+        read, left = t.after(self.tile_ahead), left - self.tile_ahead  # the tile that LDS is about
+        self._begin(read, left, queues)
         if self.loads_first:
             self.tally.take()
             fx.rocdl.sched_barrier(0)
-        for part in range(last):
-            following = self.products.read(stage, part + 1)
-            acc = multiply(acc, part, fragments)
-            fragments = following
-        ready = self.products.ready(held)
+        following = self._fragments(read, held, parts) if self.tile_ahead else []
+        acc, fragments = self._multiply(acc, multiply, stage, fragments, last)
         if self.beforehand:
-            following = self.products.read(self._stage(t, 1), 0, ready)
-            acc = multiply(acc, last, fragments)
+            following = self._fragments(t.after(1), held, 1)
+            acc = multiply(acc, last, fragments[last])
             self._turn(t, left, queues, loads)
             return [acc, held, queues, following]
-        self._turn(t, left, queues, loads)
-        following = self.products.read(self._stage(t, 1), 0, ready)
-        self._commit_next(t, True, left, queues)
-        self._start(t, "end", queues, range(left + 1))
-        acc = multiply(acc, last, fragments)
+        ready = None if self.tile_ahead else self.products.ready(held)
+        self._turn(read, left, queues, loads)
+        if self.tile_ahead:
+            fx.rocdl.sched_barrier(0)  # the last part would come before the half of the barrier
+        else:
+            following = [self.products.read(self._stage(t, 1), 0, ready)]
+            self._commit_next(t, True, left, queues)
+            self._start(t, "end", queues, range(left + 1))
+        acc = multiply(acc, last, fragments[last])
         self._hints(1)
+        if self.tile_ahead:
+            self._meet(SECOND)
         return [acc, held, queues, following]
 
     def _turn(self, t: KTile, left: int, queues: list[list[Any]], loads: int) -> None:
-        """Finish what goes to LDS before the barrier, and pass it: the next tile is then readable, and the stage of
-        this one free."""
+        """Finish what goes to LDS before the barrier, and pass it, or its first half: behind it the next tile is
+        readable, and the stage of this one free."""
         if self.stages == 1:
             self._meet()
             self._copy_behind(t, left)
@@ -356,20 +397,17 @@ class MainLoop:
             after = later > 0 or (later == 0 and ring.early == ring.pieces)
             self._wait(ring, max(later, 0) * ring.pieces, loads if after else 0)
         if (t.further + 1) % self.every == 0:
-            self._meet()
+            self._meet(FIRST if self.tile_ahead else slice(None))
         if self.stages > 1:
             self._copy_behind(t, left)
 
     def _finish(self, state: Any, t: KTile) -> Any:
         """Multiply the last tile: nothing follows."""
         acc, held, _, fragments = state
-        stage, parts = self._stage(t), self.products.parts
+        stage = self._stage(t)
         multiply = self.products.of(t, stage, held, True)
         self.tally.take()
-        for part in range(parts):
-            following = self.products.read(stage, part + 1) if part + 1 < parts else None
-            acc = multiply(acc, part, fragments)
-            fragments = following
+        acc, _ = self._multiply(acc, multiply, stage, fragments, self.products.parts)
         self.tally.take()
         return acc
 
