@@ -17,7 +17,9 @@ from ..parts.matrix import FORMATS as MICROFORMATS
 from ..parts.matrix import MICRO_GROUP, SCALE_BLOCK, MatrixOp, matrix_op, microscaled_op
 from ..parts.memory import WORDS
 from ..parts.product_config import ProductConfig
+from ..parts.reduce import Lds
 from ..parts.scales import WORD_K
+from ..parts.tensor_tile import TensorTile
 from ..parts.tile import CHUNK_BYTES, RowTile
 from ..target import Target
 
@@ -87,6 +89,7 @@ FORMATS = {
 PUBLIC = tuple(name for name in FORMATS if name not in ("a16i4", "a16u4", "mxfp8"))  # that `ops.moe` names
 INT4_FACTOR = 16  # by which int4 weights are larger as the bytes that are multiplied
 MICRO = ("fp4", "fp8")
+MOVED_STAGES = 4  # of rows that tensor moves bring: a tile is there two before it is multiplied
 FEW = 2  # tiles of 16 rows, all of whose values a lane has in registers
 USUAL_SUMS, MANY_SUMS = 64, 256  # registers of sums, of those that instructions name directly
 
@@ -262,11 +265,26 @@ class GroupedConfig(ProductConfig):
         return max(self.tile_m, self.threads * CHUNK_BYTES // self.row_bytes)
 
     @property
+    def gathers(self) -> bool:
+        """Whether tensor moves bring the rows of x to LDS."""
+        return self.target.tensor_moves and self.k_waves == 1 and not self.direct
+
+    @property
+    def moved(self) -> TensorTile:
+        """The tile of x that tensor moves bring."""
+        return TensorTile(self.tile_m, self.row_bytes, True)
+
+    @property
     def a_tile(self) -> RowTile:
         return RowTile(self.tile_rows, self.row_bytes, self.threads, 256 if self.target.mx else 128)
 
     def stage_bytes(self, stage: int) -> int:
-        return max(0 if self.direct else self.a_tile.bytes, 0 if stage else self.sum_bytes)
+        rows = 0 if self.direct else self.moved.bytes if self.gathers else self.a_tile.bytes
+        return max(rows, 0 if stage else self.sum_bytes)
+
+    def stages_in(self, memory: Lds) -> list[Any]:
+        """As others, or one array of all where tensor moves name places of a ring."""
+        return [memory.array(fx.Int32, self.lds_bytes // 4).ptr] if self.gathers else super().stages_in(memory)
 
     @property
     def streams(self) -> int:
@@ -435,6 +453,8 @@ def grouped_config(where: str, target: Target, *, waves: int = WAVES, k_waves: i
     require(where, _dealt(config),
             f"a tile of {config.tile_m} rows cannot be dealt to {config.threads} threads")
     _check_orders(where, config)
+    if config.gathers:
+        config = replace(config, stages=MOVED_STAGES)
     return config.fitting(where)
 
 

@@ -14,18 +14,21 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
+from flydsl.expr.pipelines import barrier_arrive, barrier_wait
 
 from ..host.dense import require_dense, require_operands
 from ..parts.grid import add_wave_slices, block_of
 from ..parts.index import div, mod
 from ..parts.indices import uniform
 from ..parts.lane import lane_of
-from ..parts.mainloop import MainLoop, Staged
+from ..parts.mainloop import MainLoop, Ring, Staged
 from ..parts.memory import WORDS, addresses_here, pointer
-from ..parts.operand import Rows, WideRows
+from ..parts.operand import Fragments, Rows, WideRows
 from ..parts.products import BlockScaledProducts, TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
+from ..parts.tensor_tile import GatheredMoves
+from ..parts.tile import CHUNK_BYTES
 from .config import FEW, GroupedConfig
 from .finish import TileColumns, finish
 from .rows import TileRows
@@ -35,6 +38,7 @@ from .sources import DirectRows, Weights
 __all__ = ["compute_tile", "grouped_kernel", "launch_grouped"]
 
 SUMS_DELAY = 1  # matrix instructions of a tile before sums of blocks are added
+LOADS_TOGETHER = 8  # where these sums are in banks of registers, of which loads need another
 
 
 def staged_rows(rows: TileRows, stages: list[Any]) -> Rows:
@@ -46,11 +50,20 @@ def staged_rows(rows: TileRows, stages: list[Any]) -> Rows:
                 place=lambda place: config.chunk_at(place) * WORDS)
 
 
+def moved_rows(rows: TileRows, ring: Any) -> tuple[Ring, Fragments]:
+    """The rows of x, which tensor moves bring to LDS, and their fragments."""
+    config, lane, tile = rows.config, rows.lane, rows.config.moved
+    moves = GatheredMoves(tile, pointer(rows.tensors["x"], fx.Int32), rows.of_x, config.a_row_words * 4, rows.source,
+                          ring, tile.bytes, config.waves, lane)
+    first = lane.row * tile.pitch + lane.group * (config.spread * CHUNK_BYTES)
+    return (Ring(moves.issue, moves.count, moves.count, fx.rocdl.s_wait_tensorcnt, vector=False, lead=2),
+            tile.fragments(ring, tile.bytes, first, 16, spread=config.spread, stages=config.stages))
+
+
 def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> MainLoop:
     """The loop over k, of sources and products of the configuration's format."""
     tensors, lane, config = rows.tensors, rows.lane, rows.config
     op, tally, scales = config.op, Tally(), None
-    x = None if config.direct else staged_rows(rows, stages)
     w = Weights(tensors, expert, column, lane, config)
     sources: list[Any] = [w.source]
     kind, first = config.format.scales, 0
@@ -62,12 +75,16 @@ def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> 
     elif kind == "blocks":
         blocks = block_scales(rows, expert, column)
         sources.append(blocks.source)
-        order = partial(order, beside=op.blocks, delay=SUMS_DELAY)
-    if x is None:
+        order = partial(order, beside=op.blocks, delay=SUMS_DELAY, together=LOADS_TOGETHER if config.gathers else 1)
+    if config.direct:
         direct = DirectRows(rows, len(sources))
         fragments = direct.fragments
         sources.append(direct.source)
+    elif config.gathers:
+        moved, fragments = moved_rows(rows, stages[0])
+        sources.append(moved)
     else:
+        x = staged_rows(rows, stages)
         fragments = x.reader(lane, 0, op.groups)
         sources.append(Staged(x))
         first = config.wave_k(lane) * config.blocks
@@ -76,7 +93,8 @@ def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> 
                      TileProducts(*wave, scales=scales, first_block=first))
     begin = fx.block_idx.y * config.k_tiles if config.k_batch > 1 else 0
     return MainLoop(config.k_tiles, config.stages, sources, products, tally, max(config.stages, config.scale_tiles),
-                    (partial(order, early_writes=True), order), begin=begin, loads_first=x is None)
+                    (partial(order, early_writes=True), order), begin=begin, loads_first=config.direct,
+                    split=(barrier_arrive, barrier_wait) if config.gathers else None)
 
 
 @flyc.jit

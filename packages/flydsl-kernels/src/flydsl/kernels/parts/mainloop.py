@@ -117,6 +117,7 @@ class Ring:
         early: pieces that start at once; more than the memory pipeline takes would hold up the wave.
         wait: ``wait(n)`` waits until at most n younger operations are in flight.
         vector: the copies are vector memory operations: counted with loads into registers, and part of the schedule.
+        lead: tiles from one to that whose copies are done behind its barrier.
     """
 
     copy: Callable[[KTile, Any, range], None]
@@ -124,6 +125,7 @@ class Ring:
     early: int
     wait: Callable[[int], None] = lambda n: fx.rocdl.s_waitcnt(vmcnt=n)
     vector: bool = True
+    lead: int = 1
 
 
 Source = TypeVar("Source", Held, Staged, Ring)
@@ -171,6 +173,8 @@ class MainLoop:
         unroll: tiles of a turn of the loop.
         orders: of what comes before the barrier of a tile, and of what comes after it; None: the compiler's own.
         barrier: `every` so many tiles, if anything goes to LDS.
+        split: both halves of a barrier, between which the last part of a tile is multiplied; only where the first
+            fragments of a tile are read before it (:attr:`beforehand`).
         loads_first: the loads that start with a tile come before all else of it, as what is on its way must cover the
             latency of memory; otherwise the orders say where they are.
     """
@@ -183,12 +187,16 @@ class MainLoop:
     unroll: int
     orders: tuple[Order, Order] | None = (hot_loop_schedule, hot_loop_schedule)
     barrier: Callable[[], None] = fx.lds_barrier
+    split: tuple[Callable[[], None], Callable[[], None]] | None = None
     every: int = 1
     begin: Any = 0
     loads_first: bool = False
 
     def __post_init__(self) -> None:
         self._held, self._staged, self._rings = self._of(Held), self._of(Staged), self._of(Ring)
+        if self.split and not self.beforehand:
+            raise ValueError("a barrier in halves needs tiles that are in LDS a barrier before they are multiplied: "
+                             "three stages and sources with a lead of two")
 
     def _of(self, kind: type[Source]) -> list[Source]:
         return [source for source in self.sources if isinstance(source, kind)]
@@ -203,8 +211,8 @@ class MainLoop:
         """Whether the first fragments of a tile are read before the barrier at the end of the tile before, which they
         are not behind: a third stage has the tile in LDS a barrier earlier. Otherwise they are read behind it while one
         part is multiplied, in which time few products hide neither their latency nor that of the writes before it."""
-        staged = self._staged and all(s.lead > 1 and s.when != "end" for s in self._staged)
-        return bool(staged) and self.stages > 2 and self.every == 1 and not self._rings
+        early = [s.lead > 1 and s.when != "end" for s in self._staged] + [ring.lead > 1 for ring in self._rings]
+        return bool(early) and all(early) and self.stages > 2 and self.every == 1
 
     def run(self) -> Any:
         """The accumulators after all tiles."""
@@ -301,7 +309,7 @@ class MainLoop:
         begun = min(self.stages, self.tiles)
         for ring in self._rings:
             missing = ring.pieces - ring.early if begun == self.stages > 1 else 0
-            self._wait(ring, (begun - 1) * ring.pieces - missing, loads)
+            self._wait(ring, max((begun - ring.lead) * ring.pieces - missing, 0), loads)
         self._meet()
         ready = self.products.ready(held)
         return [self.products.zero(), held, queues, self.products.read(self._stage(KTile(begin)), 0, ready)]
@@ -328,7 +336,7 @@ class MainLoop:
             acc = multiply(acc, part, fragments)
             fragments = following
         ready = self.products.ready(held)
-        if self.beforehand:
+        if self.beforehand and not self.split:
             following = self.products.read(self._stage(t, 1), 0, ready)
             acc = multiply(acc, last, fragments)
             self._turn(t, left, queues, loads)
@@ -339,6 +347,9 @@ class MainLoop:
         self._start(t, "end", queues, range(left + 1))
         acc = multiply(acc, last, fragments)
         self._hints(1)
+        if self.split:
+            self.split[1]()
+            self._copy_behind(t, left)
         return [acc, held, queues, following]
 
     def _turn(self, t: KTile, left: int, queues: list[list[Any]], loads: int) -> None:
@@ -351,10 +362,14 @@ class MainLoop:
         self._start(t, "turn", queues, range(left + 1))
         self._hints(0)
         for ring in self._rings:
-            later = min(self.stages - 2, left - 1)  # tiles whose copies are younger than those of the next one
-            # The last copies of the next tile may be younger than the loads of this one.
+            # Tiles whose copies are younger than those of the one that is to be there.
+            later = min(self.stages - 1, left) - ring.lead
+            # The last copies of that may be younger than the loads of this one.
             after = later > 0 or (later == 0 and ring.early == ring.pieces)
             self._wait(ring, max(later, 0) * ring.pieces, loads if after else 0)
+        if self.split:
+            self.split[0]()
+            return
         if (t.further + 1) % self.every == 0:
             self._meet()
         if self.stages > 1:

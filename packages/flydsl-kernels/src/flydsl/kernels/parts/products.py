@@ -200,11 +200,12 @@ class BlockScaledProducts(TileProducts):
                     factors[block, row] = [v.shuffle(v, [inside]) for v in group]
             left = left or self._rows(held, block, range(first, first + self.size))
             sums = self._partial(left, self._columns(held, block))
+            for row in range(first, first + self.size):
+                if (block, row) not in factors:
+                    factors[block, row] = self._factors.of(held[1], block, row)
+                    self.tally.add("valu", len({id(f) for f in factors[block, row]}))  # strips may share one
             for (i, ni), value in zip(self.places, sums, strict=True):
                 settle(acc, OPEN_SUMS)
-                if (block, first + i) not in factors:
-                    factors[block, first + i] = self._factors.of(held[1], block, first + i)
-                    self.tally.add("valu", len({id(f) for f in factors[block, first + i]}))  # strips may share one
                 of_row = factors[block, first + i]
                 at.append((first + i) * self.n_tiles + ni)
                 acc[1].append([value, of_row[ni * len(of_row) // self.n_tiles]])
