@@ -270,17 +270,14 @@ class GroupedConfig(ProductConfig):
         return self.target.tensor_moves and self.k_waves == 1 and not self.direct
 
     @property
-    def moved(self) -> TensorTile:
-        """The tile of x that tensor moves bring."""
-        return TensorTile(self.tile_m, self.row_bytes, True)
-
-    @property
-    def a_tile(self) -> RowTile:
+    def a_tile(self) -> Any:
+        """A tile of x in LDS."""
+        if self.gathers:
+            return TensorTile(self.tile_m, self.row_bytes, True)
         return RowTile(self.tile_rows, self.row_bytes, self.threads, 256 if self.target.mx else 128)
 
     def stage_bytes(self, stage: int) -> int:
-        rows = 0 if self.direct else self.moved.bytes if self.gathers else self.a_tile.bytes
-        return max(rows, 0 if stage else self.sum_bytes)
+        return max(0 if self.direct else self.a_tile.bytes, 0 if stage else self.sum_bytes)
 
     def stages_in(self, memory: Lds) -> list[Any]:
         """As others, or one array of all where tensor moves name places of a ring."""
@@ -460,7 +457,7 @@ def grouped_config(where: str, target: Target, *, waves: int = WAVES, k_waves: i
 
 def _dealt(config: GroupedConfig) -> bool:
     """Whether each thread moves as many chunks of a tile of x."""
-    return config.direct or config.a_tile.bytes % (config.threads * CHUNK_BYTES) == 0
+    return config.direct or config.gathers or config.a_tile.bytes % (config.threads * CHUNK_BYTES) == 0
 
 
 def _check_orders(where: str, config: GroupedConfig) -> None:

@@ -21,14 +21,13 @@ from ..parts.grid import add_wave_slices, block_of
 from ..parts.index import div, mod
 from ..parts.indices import uniform
 from ..parts.lane import lane_of
-from ..parts.mainloop import MainLoop, Ring, Staged
+from ..parts.mainloop import MainLoop, Staged
 from ..parts.memory import WORDS, addresses_here, pointer
-from ..parts.operand import Fragments, Rows, WideRows
+from ..parts.operand import Rows, WideRows
 from ..parts.products import BlockScaledProducts, TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
-from ..parts.tensor_tile import GatheredMoves
-from ..parts.tile import CHUNK_BYTES
+from ..parts.tensor_tile import GatheredRows
 from .config import FEW, GroupedConfig
 from .finish import TileColumns, finish
 from .rows import TileRows
@@ -38,7 +37,7 @@ from .sources import DirectRows, Weights
 __all__ = ["compute_tile", "grouped_kernel", "launch_grouped"]
 
 SUMS_DELAY = 1  # matrix instructions of a tile before sums of blocks are added
-LOADS_TOGETHER = 8  # where these sums are in banks of registers, of which loads need another
+LOADS_TOGETHER = 16  # where these sums are in banks of registers, of which loads need another
 
 
 def staged_rows(rows: TileRows, stages: list[Any]) -> Rows:
@@ -48,16 +47,6 @@ def staged_rows(rows: TileRows, stages: list[Any]) -> Rows:
     return kind(rows.tensors["x"], config.a_tile, stages, rows.lane, rows_total=rows.of_x,
                 row_bytes=config.a_row_words * 4, row_of=rows.source, ragged=config.ragged,
                 place=lambda place: config.chunk_at(place) * WORDS)
-
-
-def moved_rows(rows: TileRows, ring: Any) -> tuple[Ring, Fragments]:
-    """The rows of x, which tensor moves bring to LDS, and their fragments."""
-    config, lane, tile = rows.config, rows.lane, rows.config.moved
-    moves = GatheredMoves(tile, pointer(rows.tensors["x"], fx.Int32), rows.of_x, config.a_row_words * 4, rows.source,
-                          ring, tile.bytes, config.waves, lane)
-    first = lane.row * tile.pitch + lane.group * (config.spread * CHUNK_BYTES)
-    return (Ring(moves.issue, moves.count, moves.count, fx.rocdl.s_wait_tensorcnt, vector=False, lead=2),
-            tile.fragments(ring, tile.bytes, first, 16, spread=config.spread, stages=config.stages))
 
 
 def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> MainLoop:
@@ -81,8 +70,10 @@ def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> 
         fragments = direct.fragments
         sources.append(direct.source)
     elif config.gathers:
-        moved, fragments = moved_rows(rows, stages[0])
-        sources.append(moved)
+        moved = GatheredRows(config.a_tile, pointer(tensors["x"], fx.Int32), rows.of_x, config.a_row_words * 4,
+                             rows.source, stages[0], config.stages, config.waves, lane)
+        fragments = moved.fragments(lane, 0, config.spread)
+        sources.append(moved.source)
     else:
         x = staged_rows(rows, stages)
         fragments = x.reader(lane, 0, op.groups)

@@ -131,7 +131,7 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
         loads = [0] * n
         count = cdiv(left, together)
         for i in range(count):
-            loads[i * (n // 2) // count] = min(together, left - i * together)
+            loads[i * (n // 2) // count] += min(together, left - i * together)
     crowded = left > window and counts.ds_write > 0 and not early_writes
     if crowded:  # each write would stand right behind the load that feeds it, and wait for it alone
         window = max(n // 3, 1)

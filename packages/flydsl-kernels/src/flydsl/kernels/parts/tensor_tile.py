@@ -16,12 +16,12 @@ from flydsl.expr.rocdl import tdm_ops
 from .index import div, mod
 from .indices import uniform
 from .lane import Lane
-from .mainloop import KTile
+from .mainloop import KTile, Ring
 from .memory import lds_read
 from .operand import Fragments
 from .tile import CHUNK_BYTES
 
-__all__ = ["GatheredMoves", "TensorMoves", "TensorTile"]
+__all__ = ["GatheredRows", "TensorMoves", "TensorTile"]
 
 WORD_BYTES = 4  # of an element of a move
 LANE_GROUPS = 2  # of a wave of 32
@@ -138,21 +138,21 @@ class TensorMoves:
             tdm_ops.tensor_load_2d(tdm_ops.TDMDescriptor2D(group, shape))
 
 
-class GatheredMoves:
-    """The moves of gathered rows to a stage of LDS: each wave has a share of the rows, and a move takes ``MOVED_ROWS``
-    of them by their numbers. Rows that do not exist, also negative ones, and what is past the end of a row read as
-    zero.
+class GatheredRows:
+    """Rows of any place of a matrix on their way to a ring of stages of LDS: each wave moves a share of them,
+    ``MOVED_ROWS`` at a time by their numbers. Rows that do not exist, also negative ones, and what is past the end of
+    a row read as zero.
 
     Args:
         data: pointer to words; `rows` rows of `stride` bytes.
         row_of: ``row_of(i)`` is the row of the matrix that row i of the tile is.
-        ring: LDS of stage 0; `stage_bytes` to the next one.
+        ring: LDS of `stages` tiles; a tile is there two before it is multiplied.
         waves: of the workgroup.
     """
 
     def __init__(self, tile: TensorTile, data: Any, rows: Any, stride: int, row_of: Callable[[Any], Any], ring: Any,
-                 stage_bytes: int, waves: int, lane: Lane) -> None:
-        self._tile, self._stage_bytes, self._words = tile, stage_bytes, stride // WORD_BYTES
+                 stages: int, waves: int, lane: Lane) -> None:
+        self._tile, self._words, self._ring, self._stages = tile, stride // WORD_BYTES, ring, stages
         share = tile.rows // waves
         first = lane.wave * share
         mine, self._moves = row_of(first + mod(lane.lane, share)), []
@@ -163,16 +163,23 @@ class GatheredMoves:
                 self._words, rows, self._words, WORD_BYTES, *tile.padding))
 
     @property
-    def count(self) -> int:
-        """Moves of a wave for a tile."""
-        return len(self._moves)
+    def source(self) -> Ring:
+        """For the main loop, which knows the numbers of all stages."""
+        count = len(self._moves)
+        return Ring(self.issue, count, count, fx.rocdl.s_wait_tensorcnt, vector=False, lead=2)
+
+    def fragments(self, lane: Lane, start: Any, spread: int = 1) -> Fragments:
+        """Fragments of a lane, of which those of tile 0 begin with row `start`; a lane group has `spread` chunks side by
+        side."""
+        first = (lane.row + start) * self._tile.pitch + lane.group * (spread * CHUNK_BYTES)
+        return self._tile.fragments(self._ring, self._tile.bytes, first, 16, spread=spread, stages=self._stages)
 
     def issue(self, t: KTile, stage: int, which: range) -> None:
         """Start the moves `which` of a tile to a stage."""
         first, shape = fx.Vector(self._moves[0].dgroup0, (4,), fx.Int32), self._shape(t)
         near = first.shuffle(first, [2, 3]).bitcast(fx.Int64)[0]  # with the bits that say what it is, above all
         far = fx.Vector.from_elements([near + fx.Int64(t.index * self._tile.row_bytes)], fx.Int64).bitcast(fx.Int32)
-        words = [first[0], first[1] + stage * self._stage_bytes, far[0], far[1]]
+        words = [first[0], first[1] + stage * self._tile.bytes, far[0], far[1]]
         for i in which:
             # One after the other in the same registers: there are not as many as stages times moves.
             start = fx.rocdl.scalars_here(fx.Vector.from_elements(words, fx.Int32))
