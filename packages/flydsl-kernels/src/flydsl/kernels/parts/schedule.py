@@ -92,8 +92,7 @@ def _schedule(groups: list[tuple[str, int]]) -> Schedule:
 
 
 def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_writes: bool = False,
-                      beside: int = 1, delay: int = VALU_DELAY, reads_from: int = 0,
-                      together: int = 1) -> Schedule:
+                      beside: int = 1, delay: int = VALU_DELAY, reads_from: int = 0, together: int = 1) -> Schedule:
     """The order of a tile: one matrix instruction at a time with memory operations between.
 
     `preload` LDS reads and global loads come first. The other LDS reads are spread over the first three quarters of
@@ -112,6 +111,7 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
         delay: matrix instructions before the first vector arithmetic.
         reads_from: matrix instructions before the first LDS read after those of `preload`; the reads are then spread
             over all others.
+        together: so many global loads follow each other, in the first half of the matrix instructions.
     """
     if counts.mfma < 1:
         raise ScheduleError("a hot loop without matrix instructions has no schedule")
