@@ -11,7 +11,6 @@ from ..parts.indices import require_within
 from ..parts.memory import Buffer, pointer
 from .config import BackwardConfig, ForwardConfig
 from .scores import Band, Logits
-from .tiles import converted
 
 __all__ = ["Sequence", "Sizes", "head_matrix", "held_rows", "logits_of", "store_head"]
 
@@ -107,7 +106,7 @@ def held_rows(head: Any, columns: int, block: Any, mma: Any, thread: Any, config
     copy, held = fx.make_tiled_copy_B(atom, mma).get_slice(thread), mma.get_slice(thread).make_fragment_B(shape)
     loaded = fx.make_fragment_like(held, stored)
     fx.copy(atom, copy.partition_S(fx.flat_divide(head, shape)[None, None, block, 0]), copy.retile(loaded))
-    held.store(converted(loaded.load(), config.element, config.target))
+    held.store(loaded.load().to(config.element))
     return held
 
 

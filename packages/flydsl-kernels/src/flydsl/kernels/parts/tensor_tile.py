@@ -169,7 +169,7 @@ class GatheredRows:
         return Ring(self.issue, count, count, fx.rocdl.s_wait_tensorcnt, vector=False, lead=2)
 
     def fragments(self, lane: Lane, start: Any, spread: int = 1) -> Fragments:
-        """Fragments of a lane: those of tile 0 begin with row `start`, and a lane group has `spread` chunks side by side.
+        """Fragments of a lane: those of tile 0 begin with row `start`; a lane group has `spread` chunks side by side.
         """
         first = (lane.row + start) * self._tile.pitch + lane.group * (spread * CHUNK_BYTES)
         return self._tile.fragments(self._ring, self._tile.bytes, first, 16, spread=spread, stages=self._stages)
