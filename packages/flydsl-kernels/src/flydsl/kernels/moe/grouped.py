@@ -80,7 +80,7 @@ def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> 
         sources.append(Staged(x))
         first = config.wave_k(lane) * config.blocks
     wave = op, tally, config.m_repeat, config.n_tiles, config.blocks // op.blocks, fragments, w.fragments
-    products: Any = (BlockScaledProducts(*wave, blocks, first) if kind == "blocks" else
+    products: Any = (BlockScaledProducts(*wave, blocks, first, config.gathers) if kind == "blocks" else
                      TileProducts(*wave, scales=scales, first_block=first))
     begin = fx.block_idx.y * config.k_tiles if config.k_batch > 1 else 0
     return MainLoop(config.k_tiles, config.stages, sources, products, tally, max(config.stages, config.scale_tiles),
