@@ -11,6 +11,7 @@ import flydsl.expr as fx
 import flydsl.runtime as rt
 from flydsl.kernels.host.config import KernelConfig
 from flydsl.kernels.parts.epilogue import Epilogue, TilePlace, store_tile
+from flydsl.kernels.parts.index import cdiv
 from flydsl.kernels.parts.lane import lane_of
 from flydsl.kernels.parts.mainloop import Held, MainLoop, Ring, Staged
 from flydsl.kernels.parts.matrix import MatrixOp, matrix_op
@@ -19,6 +20,7 @@ from flydsl.kernels.parts.operand import Fragments, Rows, Shuffled
 from flydsl.kernels.parts.products import TileProducts
 from flydsl.kernels.parts.reduce import Lds
 from flydsl.kernels.parts.schedule import Tally
+from flydsl.kernels.parts.tensor_tile import GatheredRows, TensorTile
 from flydsl.kernels.parts.tile import RowTile
 from flydsl.kernels.target import target
 
@@ -35,6 +37,8 @@ class GroupedConfig(KernelConfig):
     held: bool = False
     shuffled: bool = False
     stages: int = 2
+    moved: bool = False
+    split: bool = False
 
     @property
     def op(self) -> MatrixOp:
@@ -74,6 +78,7 @@ def grouped_kernel(c, a, b, rows, experts, tokens: fx.Int32, n: fx.Constexpr, co
     left = Rows(a, a_tile, stages, lane, rows_total=tokens, row_bytes=config.k * 2,
                 row_of=lambda i: tokens_of.load(group * 32 + i, 1)[0])
     wave_m, wave_n = lane.wave % 2, lane.wave // 2
+    of_a = left.reader(lane, wave_m * 16, op.groups)
     if fx.const_expr(config.shuffled):
         strips = Shuffled(b, lane, column=column, strip_words=config.k * 8, tile_strips=4, blocks=2, start=start,
                           strips=[wave_n * 2, wave_n * 2 + 1])
@@ -88,10 +93,19 @@ def grouped_kernel(c, a, b, rows, experts, tokens: fx.Int32, n: fx.Constexpr, co
             sources = [Ring(left.copy, left.loads, left.loads), Ring(right.copy, right.loads, 1)]
         if fx.const_expr(config.held):  # loads that may be older than the last copies of the next tile
             sources = [Held(lambda t, _: tokens_of.load(t.index, 1), 1), *sources]
+        if fx.const_expr(config.moved):
+            tile = TensorTile(32, 64 * 2, True)
+            gathered = GatheredRows(tile, pointer(a, fx.Int32), tokens, config.k * 2,
+                                    lambda i: tokens_of.load(group * 32 + i, 1)[0],
+                                    memory.array(fx.Int32, config.stages * tile.bytes // 4).ptr, config.stages, 4,
+                                    lane_of(config.target.wave, scalar=True))
+            of_a = gathered.fragments(lane, wave_m * 16)
+            sources = [gathered.source, Staged(right, 3, 2) if config.split else Staged(right)]
     calls = 64 * 2 // op.block_bytes // op.blocks
     kind = HoldingProducts if config.held else TileProducts
-    products = kind(op, tally, 1, 2, calls, left.reader(lane, wave_m * 16, op.groups), of_b)
-    acc = MainLoop(config.k // 64, config.stages, sources, products, tally, config.stages).run()
+    products = kind(op, tally, 1, 2, calls, of_a, of_b)
+    barrier = (fx.barrier_arrive, fx.barrier_wait) if config.split else (fx.lds_barrier,)
+    acc = MainLoop(cdiv(config.k, 64), config.stages, sources, products, tally, config.stages, barrier=barrier).run()
     place = TilePlace(32, n, fx.Int32(0), 32, [wave_m * 16 + lane.row],
                       [column + wave_n * 32 + ni * 16 + lane.group * op.acc_len for ni in fx.range_constexpr(2)])
     store_tile(pointer(c, fx.BFloat16) + group * (32 * n), fx.BFloat16, acc, Epilogue(), place)
@@ -142,6 +156,28 @@ def test_gathered_rows_by_direct_copies(k, stages):
 @pytest.mark.parametrize("stages", [2, 3])
 def test_direct_copies_beside_loads_into_registers(stages):
     check(448, direct=True, stages=stages, held=True)
+
+
+@needs("gfx1250")
+@pytest.mark.parametrize("k", [64, 128, 416, 448, 640])  # of 416, the last tile goes past the end of a row
+@pytest.mark.parametrize("split", [False, True])
+def test_rows_gathered_by_tensor_moves(k, split):
+    """With a barrier in one piece, and with one in halves, between which the last part of a tile is multiplied."""
+    check(k, moved=True, stages=4, split=split)
+
+
+@needs("gfx1250")
+def test_every_count_of_gathers_is_the_largest(monkeypatch):
+    """One more in flight, and the simulator finds a tile that is read before it is there."""
+    monkeypatch.setattr(GatheredRows, "source", property(
+        lambda rows: Ring(rows.issue, 1, 1, lambda n: fx.rocdl.s_wait_tensorcnt(n + 1), vector=False, lead=2)))
+    with pytest.raises(AssertionError, match="no wait for its end"):
+        check(704, moved=True, stages=4, split=True)
+
+
+def test_a_barrier_in_halves_needs_tiles_that_are_there_before():
+    with pytest.raises(ValueError, match="sources with a lead of two"):
+        MainLoop(4, 3, [Staged(None)], None, Tally(), 3, barrier=(lambda: None, lambda: None))
 
 
 @needs("gfx942", "gfx950")

@@ -21,8 +21,9 @@ from flydsl.layout import bank_conflicts
 @pytest.mark.parametrize("counts", [Counts(64, 16, 8, 24), Counts(8, 8, 2, 12), Counts(4, 9, 5, 17), Counts(1, 0, 0, 0),
                                     Counts(128, 32, 0, 40)])
 @pytest.mark.parametrize("preload", [(0, 0), (4, 2), (99, 99)])
-def test_a_derived_schedule_covers_its_loop(counts, preload):
-    schedule = hot_loop_schedule(counts, preload)
+@pytest.mark.parametrize("together", [1, 16])
+def test_a_derived_schedule_covers_its_loop(counts, preload, together):
+    schedule = hot_loop_schedule(counts, preload, together=together)
     schedule.check(counts)
     assert all(n > 0 for _, n in schedule.groups)
     assert not any(a[0] == b[0] for a, b in zip(schedule.groups, schedule.groups[1:], strict=False))
@@ -56,6 +57,13 @@ def test_an_even_schedule_has_no_bunches_of_loads():
     assert all(n == 1 for kind, n in groups if kind == "vmem")
     with pytest.raises(ScheduleError):
         even_schedule(Counts(0, 0, 0, 1))
+
+
+def test_loads_that_follow_each_other_come_in_the_first_half():
+    groups = hot_loop_schedule(Counts(24, 24, 0, 18), together=8).groups
+    assert [n for kind, n in groups if kind == "vmem"] == [8, 8, 2]
+    last = max(i for i, (kind, _) in enumerate(groups) if kind == "vmem")
+    assert sum(n for kind, n in groups[:last] if kind == "mfma") <= 12
 
 
 def test_a_stale_schedule_is_refused():

@@ -14,8 +14,8 @@ using namespace llvm;
 using namespace mlir::fly;
 
 constexpr unsigned kSamples = 512;
-constexpr int kSlack = 32; // registers of a bank that are left to what does not fit without gaps
-constexpr unsigned kSweeps = 100;
+constexpr int kSlack = 48; // registers of a bank that are left to what does not fit without gaps
+constexpr unsigned kSweeps = 200;
 constexpr unsigned kMostTogether = 12; // groups that move at once
 constexpr unsigned kTogetherEvery = 5; // one of so many moves is of several groups
 constexpr unsigned kRounds = 4;          // of moves at the end

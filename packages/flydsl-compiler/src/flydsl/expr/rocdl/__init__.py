@@ -24,7 +24,7 @@ from .atoms import (
 )
 from .buffer import get_buffer_rsrc, make_buffer_ptr, make_buffer_tensor
 from . import matrix as _matrix
-from .inline_asm import computed_here, cvt_off_f32_i4, cvt_pk_bf16_f32, used_here
+from .inline_asm import computed_here, cvt_off_f32_i4, cvt_pk_bf16_f32, scalars_here, used_here
 from .universal import *  # noqa: F403
 from .async_copy import async_copy
 from .waits import asyncmark, s_wait_asynccnt, s_waitcnt, wait_asyncmark
@@ -50,7 +50,7 @@ wmma_f32_16x16x128_fp8_fp8 = _matrix.wmma_f32_16x16x128_fp8_fp8
 # Wrappers outside the stable list.
 UNSTABLE = (
     AddressSpace, TargetAddressSpace, computed_here, cvt_off_f32_i4, cvt_pk_bf16_f32, s_wait_asynccnt, async_copy,
-    used_here,
+    scalars_here, used_here,
 )
 
 _LAZY = ("cluster", "tdm_ops", "experimental")

@@ -12,7 +12,7 @@ from .._target import confines_assembly, target_arch
 from ..numeric import Int32
 from .utils import call_intrinsic, i32_type, operand
 
-__all__ = ["computed_here", "cvt_off_f32_i4", "cvt_pk_bf16_f32", "used_here"]
+__all__ = ["computed_here", "cvt_off_f32_i4", "cvt_pk_bf16_f32", "scalars_here", "used_here"]
 
 
 def _asm(result: ir.Type, operands: list[Any], text: str, constraints: str) -> Any:
@@ -49,6 +49,15 @@ def computed_here(word: Any) -> Any:
         call_intrinsic("llvm.fake.use", [value])
         return Int32(value)
     return Int32(llvm.inline_asm(i32_type(), [value], "", "=v,0", has_side_effects=True))
+
+
+@dsl_loc_tracing
+def scalars_here(words: Any) -> Any:
+    """The same vector of Int32, which all lanes share, in consecutive scalar registers before what follows. No
+    instruction, but the compiler cannot look through it: what is made of the result is not made, and kept, elsewhere.
+    """
+    value = operand(words)
+    return words._like(llvm.inline_asm(value.type, [value], "", "=s,0", has_side_effects=True), words.dtype)
 
 
 @dsl_loc_tracing

@@ -12,12 +12,15 @@ from ..host.config import require
 from ..host.dense import Extent
 from ..host.dtypes import FLOATS, element_of
 from ..parts.epilogue import GATED
+from ..parts.formats import BYTES, FORMATS, SCALE_K, Format
 from ..parts.index import align_up, cdiv, div, mod
 from ..parts.matrix import FORMATS as MICROFORMATS
-from ..parts.matrix import MICRO_GROUP, SCALE_BLOCK, MatrixOp, matrix_op, microscaled_op
+from ..parts.matrix import SCALE_BLOCK, MatrixOp, matrix_op, microscaled_op
 from ..parts.memory import WORDS
 from ..parts.product_config import ProductConfig
+from ..parts.reduce import Lds
 from ..parts.scales import WORD_K
+from ..parts.tensor_tile import TensorTile
 from ..parts.tile import CHUNK_BYTES, RowTile
 from ..target import Target
 
@@ -29,64 +32,10 @@ WAVES = 4
 BLOCKS = (16, 32, 64, 128)
 
 
-@dataclass(frozen=True)
-class Format:
-    """How activations and weights are stored.
-
-    Attributes:
-        a: what activations are quantised to, the type of the matrix instruction (``"fp8"``, ``"i8"``, ``"fp4"``); None
-            where they stay 16-bit floats.
-        b: of packed weights, ``"i4"`` (byte j of a word holds values j and j + 4), ``"u4"`` (one after the other,
-            8 more than their value) or ``"fp4"``; None: they are as the activations.
-        scales: None, ``"rows"`` (one a row of each), ``"blocks"`` (128 k of activations, 128 x 128 of weights),
-            ``"groups"`` (32 k of weights) or ``"micro"`` (32 k of both).
-    """
-
-    a: str | None = None
-    b: str | None = None
-    scales: str | None = None
-
-    @property
-    def bits_a(self) -> int:
-        """Of an element of the activations."""
-        return BITS[self.a]
-
-    @property
-    def bits_b(self) -> int:
-        """Of an element of the weights."""
-        return BITS[self.b or self.a]
-
-    @property
-    def scale_k(self) -> int | None:
-        """k of a scale; None where it is that of a row, or there is none."""
-        return SCALE_K.get(self.scales or "")
-
-    def scale_shape(self, experts: int, rows: int, k: int) -> tuple[int, ...]:
-        """That of the scales of weights (experts, rows, k)."""
-        if self.scale_k is None:
-            return experts, rows
-        return experts, cdiv(rows, self.scale_k) if self.scales == "blocks" else rows, cdiv(k, self.scale_k)
-
-
-BITS = {None: 16, "fp8": 8, "i8": 8, "fp4": 4, "i4": 4, "u4": 4}
-BYTES = {"i4": "u8", "u4": "u8"}  # what two of them are stored in
-SCALE_K = {"blocks": SCALE_BLOCK, "groups": 32, "micro": MICRO_GROUP}
-FORMATS = {
-    "none": Format(),
-    "fp8": Format("fp8", None, "rows"),
-    "int8": Format("i8", None, "rows"),
-    "int4": Format("i8", "i4", "rows"),
-    "fp8_block": Format("fp8", None, "blocks"),
-    "a16w4": Format(None, "fp4", "groups"),
-    "a16i4": Format(None, "i4", "groups"),
-    "a16u4": Format(None, "u4", "groups"),
-    "mxfp4": Format("fp4", "fp4", "micro"),
-    "mxfp8": Format("fp8", None, "micro"),
-    "a8w4": Format("fp8", "fp4", "micro"),
-}
 PUBLIC = tuple(name for name in FORMATS if name not in ("a16i4", "a16u4", "mxfp8"))  # that `ops.moe` names
 INT4_FACTOR = 16  # by which int4 weights are larger as the bytes that are multiplied
 MICRO = ("fp4", "fp8")
+MOVED_STAGES = 4  # of rows that tensor moves bring: a tile is there two before it is multiplied
 FEW = 2  # tiles of 16 rows, all of whose values a lane has in registers
 USUAL_SUMS, MANY_SUMS = 64, 256  # registers of sums, of those that instructions name directly
 
@@ -262,11 +211,23 @@ class GroupedConfig(ProductConfig):
         return max(self.tile_m, self.threads * CHUNK_BYTES // self.row_bytes)
 
     @property
-    def a_tile(self) -> RowTile:
+    def gathers(self) -> bool:
+        """Whether tensor moves bring the rows of x to LDS."""
+        return self.target.tensor_moves and self.k_waves == 1 and not self.direct
+
+    @property
+    def a_tile(self) -> Any:
+        """A tile of x in LDS."""
+        if self.gathers:
+            return TensorTile(self.tile_m, self.row_bytes, True)
         return RowTile(self.tile_rows, self.row_bytes, self.threads, 256 if self.target.mx else 128)
 
     def stage_bytes(self, stage: int) -> int:
         return max(0 if self.direct else self.a_tile.bytes, 0 if stage else self.sum_bytes)
+
+    def stages_in(self, memory: Lds) -> list[Any]:
+        """As others, or one array of all where tensor moves name places of a ring."""
+        return [memory.array(fx.Int32, self.lds_bytes // 4).ptr] if self.gathers else super().stages_in(memory)
 
     @property
     def streams(self) -> int:
@@ -432,15 +393,16 @@ def grouped_config(where: str, target: Target, *, waves: int = WAVES, k_waves: i
         few = few and not (words and larger.share_k > WORD_K) and (config.k - config.skip_k) % larger.tile_k == 0
         if few or not _dealt(config) or config.row_bytes % unit:
             config = larger
-    require(where, _dealt(config),
-            f"a tile of {config.tile_m} rows cannot be dealt to {config.threads} threads")
+    require(where, _dealt(config), f"a tile of {config.tile_m} rows cannot be dealt to {config.threads} threads")
     _check_orders(where, config)
+    if config.gathers:
+        config = replace(config, stages=MOVED_STAGES)
     return config.fitting(where)
 
 
 def _dealt(config: GroupedConfig) -> bool:
     """Whether each thread moves as many chunks of a tile of x."""
-    return config.direct or config.a_tile.bytes % (config.threads * CHUNK_BYTES) == 0
+    return config.direct or config.gathers or config.a_tile.bytes % (config.threads * CHUNK_BYTES) == 0
 
 
 def _check_orders(where: str, config: GroupedConfig) -> None:

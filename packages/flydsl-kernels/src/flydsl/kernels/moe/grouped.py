@@ -26,6 +26,7 @@ from ..parts.operand import Rows, WideRows
 from ..parts.products import BlockScaledProducts, TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
+from ..parts.tensor_tile import GatheredRows
 from .config import FEW, GroupedConfig
 from .finish import TileColumns, finish
 from .rows import TileRows
@@ -35,6 +36,7 @@ from .sources import DirectRows, Weights
 __all__ = ["compute_tile", "grouped_kernel", "launch_grouped"]
 
 SUMS_DELAY = 1  # matrix instructions of a tile before sums of blocks are added
+LOADS_TOGETHER = 16  # where these sums are in banks of registers, of which loads need another
 
 
 def staged_rows(rows: TileRows, stages: list[Any]) -> Rows:
@@ -50,7 +52,6 @@ def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> 
     """The loop over k, of sources and products of the configuration's format."""
     tensors, lane, config = rows.tensors, rows.lane, rows.config
     op, tally, scales = config.op, Tally(), None
-    x = None if config.direct else staged_rows(rows, stages)
     w = Weights(tensors, expert, column, lane, config)
     sources: list[Any] = [w.source]
     kind, first = config.format.scales, 0
@@ -62,21 +63,28 @@ def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> 
     elif kind == "blocks":
         blocks = block_scales(rows, expert, column)
         sources.append(blocks.source)
-        order = partial(order, beside=op.blocks, delay=SUMS_DELAY)
-    if x is None:
+        order = partial(order, beside=op.blocks, delay=SUMS_DELAY, together=LOADS_TOGETHER if config.gathers else 1)
+    if config.direct:
         direct = DirectRows(rows, len(sources))
         fragments = direct.fragments
         sources.append(direct.source)
+    elif config.gathers:
+        moved = GatheredRows(config.a_tile, pointer(tensors["x"], fx.Int32), rows.of_x, config.a_row_words * 4,
+                             rows.source, stages[0], config.stages, config.waves, lane)
+        fragments = moved.fragments(lane, 0, config.spread)
+        sources.append(moved.source)
     else:
+        x = staged_rows(rows, stages)
         fragments = x.reader(lane, 0, op.groups)
         sources.append(Staged(x))
         first = config.wave_k(lane) * config.blocks
     wave = op, tally, config.m_repeat, config.n_tiles, config.blocks // op.blocks, fragments, w.fragments
-    products: Any = (BlockScaledProducts(*wave, blocks, first) if kind == "blocks" else
+    products: Any = (BlockScaledProducts(*wave, blocks, first, config.gathers) if kind == "blocks" else
                      TileProducts(*wave, scales=scales, first_block=first))
     begin = fx.block_idx.y * config.k_tiles if config.k_batch > 1 else 0
     return MainLoop(config.k_tiles, config.stages, sources, products, tally, max(config.stages, config.scale_tiles),
-                    (partial(order, early_writes=True), order), begin=begin, loads_first=x is None)
+                    (partial(order, early_writes=True), order), begin=begin, loads_first=config.direct,
+                    barrier=(fx.barrier_arrive, fx.barrier_wait) if config.gathers else (fx.lds_barrier,))
 
 
 @flyc.jit

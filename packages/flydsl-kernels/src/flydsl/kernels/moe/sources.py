@@ -86,8 +86,7 @@ class Weights:
         if self._grouped:
             count = config.expert_scales
             self._scales = Buffer(tensors["w_scale"], element_of(config.scale), fx.Int64(expert) * count, count)
-            self._places = [self._scale_place(strip, lane) + self._scales_past(share * self._count)
-                            for strip in strips]
+            self._places = [self._scale_place(strip, lane) + self._scales_past(share * self._count) for strip in strips]
         loads = self._data.loads
         self.source = Held(lambda t, _: self._fetch(t), 2 * loads if self._grouped else loads)
 

@@ -133,7 +133,7 @@ def filling_tile(target: Target, quant: str, tile: dict[str, Any], block: int, g
 def whole_tile(target: Target, quant: str, block: int, columns: int, k: int) -> dict[str, Any]:
     """A tile all of whose k each wave has, as :func:`tile_of`."""
     row_bytes = tile_row_bytes(target, block)
-    if target.tensor_moves and quant in ("fp8", "a8w4") and k % 256 == 0:
+    if target.tensor_moves and (quant in ("fp8", "a8w4") or quant == "fp8_block" and block <= 64) and k % 256 == 0:
         row_bytes = 256  # as many products between two barriers as of 16-bit rows, whose instruction has a quarter of k
     if quant == "mxfp4":  # whole tiles: behind a row are the scales of another, and 0 times a NaN is none
         row_bytes = 128 if k % WORD_K == 0 else 64

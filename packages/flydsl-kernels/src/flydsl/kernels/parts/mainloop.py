@@ -120,6 +120,7 @@ class Ring:
         early: pieces that start at once; more than the memory pipeline takes would hold up the wave.
         wait: ``wait(n)`` waits until at most n younger operations are in flight.
         vector: the copies are vector memory operations: counted with loads into registers, and part of the schedule.
+        lead: tiles from one to that whose copies are done behind its barrier.
     """
 
     copy: Callable[[KTile, Any, range], None]
@@ -127,6 +128,7 @@ class Ring:
     early: int
     wait: Callable[[int], None] = lambda n: fx.rocdl.s_waitcnt(vmcnt=n)
     vector: bool = True
+    lead: int = 1
 
 
 Source = TypeVar("Source", Held, Staged, Ring)
@@ -173,7 +175,9 @@ class MainLoop:
         tally: counts the instructions that are traced; hints are checked against it.
         unroll: tiles of a turn of the loop.
         orders: of what comes before the barrier of a tile, and of what comes after it; None: the compiler's own.
-        barrier: `every` so many tiles, if anything goes to LDS: whole, or two halves, between which a wave goes on.
+        barrier: `every` so many tiles, if anything goes to LDS: whole, or two halves, between which the last part of a
+            tile is multiplied; halves need first fragments that are not read behind it (:attr:`beforehand`,
+            `tile_ahead`).
         loads_first: the loads that start with a tile come before all else of it, as what is on its way must cover the
             latency of memory; otherwise the orders say where they are.
         tile_ahead: fragments are read a tile ahead, for which no further stage is needed: when a tile is multiplied,
@@ -199,9 +203,16 @@ class MainLoop:
                                 or any(source.lead > 1 for source in self._staged)):
             raise ValueError("fragments a tile ahead need a barrier a tile, and copies and writes of one tile between "
                              "two of them: every and lead are 1, early is 0")
+        if self._split and not (self.beforehand or self.tile_ahead):
+            raise ValueError("a barrier in halves needs tiles that are in LDS a barrier before they are multiplied: "
+                             "three stages and sources with a lead of two, or fragments a tile ahead")
 
     def _of(self, kind: type[Source]) -> list[Source]:
         return [source for source in self.sources if isinstance(source, kind)]
+
+    @property
+    def _split(self) -> bool:
+        return len(self.barrier) > 1
 
     @property
     def ahead(self) -> int:
@@ -214,8 +225,8 @@ class MainLoop:
         """Whether the first fragments of a tile are read before the barrier at the end of the tile before, which they
         are not behind: a third stage has the tile in LDS a barrier earlier. Otherwise they are read behind it while one
         part is multiplied, in which time few products hide neither their latency nor that of the writes before it."""
-        staged = self._staged and all(s.lead > 1 and s.when != "end" for s in self._staged)
-        return bool(staged) and self.stages > 2 and self.every == 1 and not self._rings
+        early = [s.lead > 1 and s.when != "end" for s in self._staged] + [ring.lead > 1 for ring in self._rings]
+        return bool(early) and all(early) and self.stages > 2 and self.every == 1
 
     def run(self) -> Any:
         """The accumulators after all tiles."""
@@ -322,7 +333,7 @@ class MainLoop:
         begun = min(self.stages, self.tiles)
         for ring in self._rings:
             missing = ring.pieces - ring.early if begun == self.stages > 1 else 0
-            self._wait(ring, (begun - 1) * ring.pieces - missing, loads)
+            self._wait(ring, max((begun - ring.lead) * ring.pieces - missing, 0), loads)
         self._meet()
         first = KTile(begin)
         if not self.tile_ahead:
@@ -363,7 +374,7 @@ class MainLoop:
             fx.rocdl.sched_barrier(0)
         following = self._fragments(read, held, parts) if self.tile_ahead else []
         acc, fragments = self._multiply(acc, multiply, stage, fragments, last)
-        if self.beforehand:
+        if self.beforehand and not self._split:
             following = self._fragments(t.after(1), held, 1)
             acc = multiply(acc, last, fragments[last])
             self._turn(t, left, queues, loads)
@@ -378,8 +389,9 @@ class MainLoop:
             self._start(t, "end", queues, range(left + 1))
         acc = multiply(acc, last, fragments[last])
         self._hints(1)
-        if self.tile_ahead:
-            self._meet(SECOND)
+        self._meet(SECOND)
+        if self._split:
+            self._copy_behind(read, left)
         return [acc, held, queues, following]
 
     def _turn(self, t: KTile, left: int, queues: list[list[Any]], loads: int) -> None:
@@ -392,13 +404,14 @@ class MainLoop:
         self._start(t, "turn", queues, range(left + 1))
         self._hints(0)
         for ring in self._rings:
-            later = min(self.stages - 2, left - 1)  # tiles whose copies are younger than those of the next one
-            # The last copies of the next tile may be younger than the loads of this one.
+            # Tiles whose copies are younger than those of the one that is to be there.
+            later = min(self.stages - 1, left) - ring.lead
+            # The last copies of that may be younger than the loads of this one.
             after = later > 0 or (later == 0 and ring.early == ring.pieces)
             self._wait(ring, max(later, 0) * ring.pieces, loads if after else 0)
         if (t.further + 1) % self.every == 0:
-            self._meet(FIRST if self.tile_ahead else slice(None))
-        if self.stages > 1:
+            self._meet(FIRST)
+        if self.stages > 1 and not self._split:
             self._copy_behind(t, left)
 
     def _finish(self, state: Any, t: KTile) -> Any:

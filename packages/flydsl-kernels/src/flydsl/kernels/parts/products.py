@@ -155,14 +155,16 @@ class BlockScaledProducts(TileProducts):
     Args:
         op, m_tiles, n_tiles, calls, a, b, first_block: as of :class:`TileProducts`.
         factors: those that are held are in the source of the loop after that of B.
+        together: those of a part are computed one after the other: where they are in another bank of registers than the
+            sums, each would change the bank twice.
     """
 
     def __init__(self, op: MatrixOp, tally: Tally, m_tiles: int, n_tiles: int, calls: int, a: Fragments, b: Fragments,
-                 factors: Factors, first_block: Any = 0) -> None:
+                 factors: Factors, first_block: Any = 0, together: bool = False) -> None:
         self.spans = SCALE_BLOCK * op.element_bytes // (op.block_bytes * op.blocks)
         super().__init__(op, tally, m_tiles, n_tiles, calls // self.spans, a, b,
                          size=max(part_rows(m_tiles) // self.spans, 1), first_block=first_block)
-        self._factors = factors
+        self._factors, self._together = factors, together
         count = m_tiles * n_tiles
         # Where the complete partial sums belong that a tile leaves for the next.
         self._left_over = list(range(count - min(OPEN_SUMS, count), count))
@@ -191,6 +193,13 @@ class BlockScaledProducts(TileProducts):
                 self.tally.add("valu", value.numel // self.op.packed)
                 total[place] = fx.math.fma(fx.full(value.numel, factor[0], fx.Float32), value, total[place])
 
+        def ask(block: int, rows: range) -> None:
+            """Compute the factors of rows that are not known yet."""
+            for row in rows:
+                if (block, row) not in factors:
+                    factors[block, row] = self._factors.of(held[1], block, row)
+                    self.tally.add("valu", len({id(f) for f in factors[block, row]}))  # strips may share one
+
         def multiply(given: Any, part: int, fragments: Any) -> Any:
             acc, (block, first) = [list(given[0]), list(given[1])], self.place(part)
             left, read = fragments
@@ -200,11 +209,11 @@ class BlockScaledProducts(TileProducts):
                     factors[block, row] = [v.shuffle(v, [inside]) for v in group]
             left = left or self._rows(held, block, range(first, first + self.size))
             sums = self._partial(left, self._columns(held, block))
+            if self._together:
+                ask(block, range(first, first + self.size))
             for (i, ni), value in zip(self.places, sums, strict=True):
                 settle(acc, OPEN_SUMS)
-                if (block, first + i) not in factors:
-                    factors[block, first + i] = self._factors.of(held[1], block, first + i)
-                    self.tally.add("valu", len({id(f) for f in factors[block, first + i]}))  # strips may share one
+                ask(block, range(first + i, first + i + 1))
                 of_row = factors[block, first + i]
                 at.append((first + i) * self.n_tiles + ni)
                 acc[1].append([value, of_row[ni * len(of_row) // self.n_tiles]])

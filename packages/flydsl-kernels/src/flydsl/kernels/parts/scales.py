@@ -57,7 +57,7 @@ class BlockScales:
     @property
     def source(self) -> Held:
         """For the main loop."""
-        loads = sum(len(side.places) for side in self._sides) * self._per_tile
+        loads = sum(len(side.places) for side in self._sides) * (1 if self._together > 1 else self._per_tile)
         return Held(self._fetch, lambda t: loads if self._fresh(t) else 0)
 
     def _fresh(self, t: KTile) -> bool:

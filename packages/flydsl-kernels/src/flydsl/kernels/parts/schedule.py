@@ -92,7 +92,7 @@ def _schedule(groups: list[tuple[str, int]]) -> Schedule:
 
 
 def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_writes: bool = False,
-                      beside: int = 1, delay: int = VALU_DELAY, reads_from: int = 0) -> Schedule:
+                      beside: int = 1, delay: int = VALU_DELAY, reads_from: int = 0, together: int = 1) -> Schedule:
     """The order of a tile: one matrix instruction at a time with memory operations between.
 
     `preload` LDS reads and global loads come first. The other LDS reads are spread over the first three quarters of
@@ -111,6 +111,7 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
         delay: matrix instructions before the first vector arithmetic.
         reads_from: matrix instructions before the first LDS read after those of `preload`; the reads are then spread
             over all others.
+        together: so many global loads follow each other, in the first half of the matrix instructions.
     """
     if counts.mfma < 1:
         raise ScheduleError("a hot loop without matrix instructions has no schedule")
@@ -126,6 +127,11 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
     left = counts.vmem - first_loads
     window = max(n - max(n // 6, 2), 1)
     loads = _spread(left, window) + [0] * (n - window) if left <= window else _spread(left, n)
+    if together > 1:
+        loads = [0] * n
+        count = cdiv(left, together)
+        for i in range(count):
+            loads[i * (n // 2) // count] += min(together, left - i * together)
     crowded = left > window and counts.ds_write > 0 and not early_writes
     if crowded:  # each write would stand right behind the load that feeds it, and wait for it alone
         window = max(n // 3, 1)
