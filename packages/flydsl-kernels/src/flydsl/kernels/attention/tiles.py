@@ -521,16 +521,6 @@ class PassingTiles:
         """Storing what it stores; nothing, if no registers hold it."""
         return [] if self.direct else [Work(partial(step.store, piece)) for piece in range(self.pieces)]
 
-    def bring(self, step: Any, stage: int) -> None:
-        """All of a step, to a stage, outside of a pipeline."""
-        for piece in range(self.pieces):
-            if self.direct:
-                self._copy(step, stage, piece)
-            else:
-                self._load(step, 0, piece)
-        if not self.direct:
-            self._store(0, stage)
-
     def _load(self, step: Any, _: Any, piece: int) -> None:
         which, number = self._numbered[piece]
         self.tiles[which].fetch(*self.sources(step)[which], number)
