@@ -73,7 +73,8 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
                 for quarter in fx.range_constexpr(4 if mode == "specialised" else 1):
                     # Specialised: the 64 lanes of one wave start the copies of all four.
                     first = half * THREADS + (quarter if mode == "specialised" else wave) * 64
-                    source = fx.make_view(fx.get_iter(rows) + ((tile + before) * WIDTH + first + t % 64), fx.make_layout(1, 1))
+                    place_of_lane = (tile + before) * WIDTH + first + t % 64
+                    source = fx.make_view(fx.get_iter(rows) + place_of_lane, fx.make_layout(1, 1))
                     fx.copy_atom_call(atom, source, fx.make_view(place(stage) + first, fx.make_layout(1, 1)))
 
         return copy

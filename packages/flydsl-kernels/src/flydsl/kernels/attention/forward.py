@@ -123,6 +123,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
             if fx.const_expr(config.page):
                 PageNumbers(table, fx.Int32(0), fx.ceildiv(here.keys, config.page), tid,
                             config.threads).require(sizes.pages)
+
             def begin_weighing():
                 """The scores of the first keys, while the tiles of the loop are on the way."""
                 queries.arrive()
