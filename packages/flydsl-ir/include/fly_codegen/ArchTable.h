@@ -35,6 +35,9 @@ enum class ArchFeature : unsigned {
   SplitWaitCounters,///< s_wait_loadcnt and relatives in place of s_waitcnt
   LegacyWaitCounter,///< s_waitcnt
   FP8IsFNUZ,        ///< 8-bit floats use the FNUZ encodings
+  ConvertFP8,       ///< v_cvt_* between f32 and fp8, bf8
+  ConvertScaled2,   ///< v_cvt_scalef32_pk_*: two fp4, fp8, bf8 and f16, bf16, f32, with a scale
+  ConvertScaled8,   ///< v_cvt_scale_pk8_*: eight of them
   NativeTanh,       ///< v_tanh
   NativeBF16Arith,  ///< packed bf16 arithmetic
   TrapIsLoop,       ///< s_trap is none in privileged waves: LLVM puts a loop in its place

@@ -48,11 +48,14 @@ def FlyExpandMathPass : Pass<"fly-expand-math"> {
   let description = [{
     Operations that the AMDGPU back end does not lower are written in terms of those it does; then
     the rest of the math dialect becomes LLVM intrinsics. An operation without an expansion is an
-    error that names it. Device code only: functions inside gpu.module.
+    error that names it. Device code only: functions inside gpu.module. Conversions of small floats become
+    instructions of the given processor where it has them.
   }];
+  let options = [Option<"chipset", "chipset", "std::string", /*default=*/"\"gfx000\"",
+                        "processor that the code runs on; unknown: any">];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
-                           "::mlir::LLVM::LLVMDialect"];
+                           "::mlir::LLVM::LLVMDialect", "::mlir::ROCDL::ROCDLDialect"];
 }
 
 def FlyROCDLPrintfAllocPass : Pass<"fly-rocdl-printf-alloc", "::mlir::gpu::GPUModuleOp"> {

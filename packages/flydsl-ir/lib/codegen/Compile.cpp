@@ -1,12 +1,12 @@
 //===- Compile.cpp - LLVM IR to object code -------------------------------===//
 #include "CompileModule.h"
 #include "HoldMatrix.h"
+#include "LaneByLane.h"
 #include "LoadWords.h"
 #include "LowerSwitches.h"
 #include "MergeTraps.h"
 #include "MixedHalves.h"
 #include "PrintedDoubles.h"
-#include "SignBits.h"
 
 #include "fly_codegen/ArchTable.h"
 #include "fly_codegen/Codegen.h"
@@ -369,7 +369,7 @@ void Compilation::run(const CodegenOptions &options) {
   lowerSwitches(module);
   holdScaledMatrix(module);
   separateHalves(module, *machine);
-  splitSignBits(module);
+  splitIntoLanes(module);
   if (const ArchInfo *arch = lookupArch(options.arch); arch && arch->has(ArchFeature::TrapIsLoop))
     mergeTraps(module);
   CodeGenFileType kind = options.output == CodegenOutput::Assembly ? CodeGenFileType::AssemblyFile

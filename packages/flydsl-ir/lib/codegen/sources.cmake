@@ -10,6 +10,7 @@ list(APPEND FLY_CORE_SOURCES
   ExplicitModule.cpp
   HoldMatrix.cpp
   InitAll.cpp
+  LaneByLane.cpp
   Link.cpp
   LoadWords.cpp
   LowerSwitches.cpp
@@ -22,5 +23,4 @@ list(APPEND FLY_CORE_SOURCES
   RegisterSwitches.cpp
   RegisterTarget.cpp
   ROCDLTarget.cpp
-  SignBits.cpp
   Translate.cpp)

@@ -30,4 +30,5 @@ list(APPEND FLY_CORE_SOURCES
   Transforms/ExpandRoundings.cpp
   Transforms/ExpandSmallFloats.cpp
   Transforms/FastmathOps.cpp
-  Transforms/GpuToROCDL.cpp)
+  Transforms/GpuToROCDL.cpp
+  Transforms/NativeConversions.cpp)

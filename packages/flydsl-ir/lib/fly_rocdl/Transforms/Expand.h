@@ -7,7 +7,11 @@
 #ifndef FLY_ROCDL_LIB_TRANSFORMS_EXPAND_H
 #define FLY_ROCDL_LIB_TRANSFORMS_EXPAND_H
 
-#include "mlir/IR/Operation.h"
+#include "mlir/IR/Builders.h"
+
+namespace mlir::fly {
+struct ArchInfo;
+}
 
 namespace mlir::fly_rocdl {
 
@@ -18,8 +22,13 @@ void expandElementary(Operation *func);
 /// The same for f64, all of them.
 void expandDouble(Operation *func);
 
-/// Computes with floats of at most 8 bits in f32, and rewrites the conversions as integer arithmetic.
-void expandSmallFloats(Operation *func);
+/// Computes with floats of at most 8 bits in f32, and rewrites the conversions: as instructions of the architecture,
+/// if it is given and has them, else as integer arithmetic.
+void expandSmallFloats(Operation *func, const fly::ArchInfo *arch);
+
+/// A small float that is widened, or f32 that becomes one, by conversion instructions; null if the architecture has
+/// none for the type.
+Value convertNatively(OpBuilder &b, Location loc, Value source, Type target, const fly::ArchInfo &arch);
 
 /// Rewrites arith.truncf with a rounding mode as rounding to nearest even and a correction.
 void expandRoundings(Operation *func);

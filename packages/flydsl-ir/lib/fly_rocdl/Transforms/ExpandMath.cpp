@@ -7,6 +7,7 @@
 //===------------------------------------------------------------------------===//
 
 #include "Expand.h"
+#include "fly_codegen/ArchTable.h"
 #include "fly_rocdl/Passes.h"
 
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
@@ -302,7 +303,10 @@ static void computeIndexInI64(Operation *op) {
 namespace {
 
 struct FlyExpandMath : fly_rocdl::impl::FlyExpandMathPassBase<FlyExpandMath> {
+  using FlyExpandMathPassBase::FlyExpandMathPassBase;
+
   void runOnOperation() override {
+    const fly::ArchInfo *arch = fly::lookupArch(chipset);
     SmallVector<Operation *> functions;
     getOperation()->walk([&](FunctionOpInterface func) {
       if (func->getParentOfType<gpu::GPUModuleOp>() && !func.isExternal())
@@ -311,7 +315,7 @@ struct FlyExpandMath : fly_rocdl::impl::FlyExpandMathPassBase<FlyExpandMath> {
     for (Operation *func : functions) {
       expandLaunchDims(func);
       expandRoundings(func);
-      expandSmallFloats(func);
+      expandSmallFloats(func, arch);
       func->walk(computeIndexInI64);
       func->walk([](Operation *op) {
         if (auto clamp = dyn_cast<math::ClampFOp>(op))

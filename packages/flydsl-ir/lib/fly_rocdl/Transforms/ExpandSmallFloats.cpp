@@ -4,6 +4,7 @@
 // Conversions are bit-exact on every architecture: rounding to nearest even; what exceeds the largest
 // number becomes infinity if the format has one, else NaN, else the largest number. f8E8M0FNU has powers
 // of two from 2^-127 to 2^127 alone: zero becomes the smallest, and negative numbers become NaN.
+// NativeConversions.cpp has those for which there are instructions.
 //
 // SPDX-License-Identifier: Apache-2.0
 //
@@ -261,12 +262,12 @@ static void widen(Operation *op) {
   op->erase();
 }
 
-void fly_rocdl::expandSmallFloats(Operation *func) {
+void fly_rocdl::expandSmallFloats(Operation *func, const fly::ArchInfo *arch) {
   func->walk([](Operation *op) {
     if (computesSmall(op))
       widen(op);
   });
-  func->walk([](Operation *op) {
+  func->walk([arch](Operation *op) {
     if (!isa<arith::ExtFOp, arith::TruncFOp>(op))
       return;
     Value source = op->getOperand(0);
@@ -277,18 +278,24 @@ void fly_rocdl::expandSmallFloats(Operation *func) {
     Location loc = op->getLoc();
     Bits shape{b, loc, from};
     Value value = source;
-    if (isSmall(from))
-      value = decode(b, loc, value);
-    else if (widthOf(from) > 32)
+    auto native = [&](Type target) -> Value {
+      return arch ? convertNatively(b, loc, value, target, *arch) : Value();
+    };
+    if (isSmall(from)) {
+      Value wide = native(isSmall(to) ? shape.f32() : to);
+      value = wide ? wide : decode(b, loc, value);
+    } else if (widthOf(from) > 32) {
       value = roundToOdd(b, loc, value);
-    else if (widthOf(from) < 32)
+    } else if (widthOf(from) < 32) {
       value = arith::ExtFOp::create(b, loc, shape.f32(), value);
-    if (isSmall(to))
-      value = encode(b, loc, value, to);
-    else if (widthOf(to) > 32)
-      value = arith::ExtFOp::create(b, loc, to, value);
-    else if (widthOf(to) < 32)
-      value = arith::TruncFOp::create(b, loc, to, value);
+    }
+    if (isSmall(to)) {
+      Value code = native(to);
+      value = code ? code : encode(b, loc, value, to);
+    } else if (value.getType() != to) {
+      value = widthOf(to) > 32 ? Value(arith::ExtFOp::create(b, loc, to, value))
+                               : Value(arith::TruncFOp::create(b, loc, to, value));
+    }
     op->replaceAllUsesWith(ValueRange(value));
     op->erase();
   });

@@ -88,7 +88,9 @@ struct GpuToROCDLOptions : PassPipelineOptions<GpuToROCDLOptions> {
 static void buildGpuToROCDL(OpPassManager &manager, const GpuToROCDLOptions &options) {
   bool isDevice = manager.getOpAnchorName() == gpu::GPUModuleOp::getOperationName();
   OpPassManager &device = isDevice ? manager : manager.nest<gpu::GPUModuleOp>();
-  device.addPass(fly_rocdl::createFlyExpandMathPass());
+  fly_rocdl::FlyExpandMathPassOptions expansions;
+  expansions.chipset = options.chipset;
+  device.addPass(fly_rocdl::createFlyExpandMathPass(expansions));
   device.addPass(createSCFToControlFlowPass()); // some expansions branch
 
   ConvertGpuOpsToROCDLOpsOptions chosen;

@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PIPELINE = (
     "builtin.module(fly-rewrite-func-signature,fly-canonicalize,fly-rocdl-expand-ops,fly-layout-lowering,"
     "fly-int-swizzle-simplify,canonicalize,fly-convert-atom-call-to-ssa-form,fly-promote-regmem-to-vectorssa,"
-    "convert-fly-to-rocdl,canonicalize,gpu.module(convert-scf-to-cf,cse,convert-rocdl-fastmath-ops,fly-expand-math,"
+    "convert-fly-to-rocdl,canonicalize,gpu.module(convert-scf-to-cf,cse,convert-rocdl-fastmath-ops,"
+    "fly-expand-math{{chipset={arch}}},"
     "convert-gpu-to-rocdl{{chipset={arch} index-bitwidth=0 runtime=HIP use-bare-ptr-memref-call-conv=true}},"
     "fly-rocdl-cluster-attr),convert-cf-to-llvm,convert-vector-to-llvm,convert-arith-to-llvm,"
     "reconcile-unrealized-casts)"

@@ -37,7 +37,6 @@ class Target:
         wave_registers: vector registers that a lane of a wave can have.
         simd_registers: of a lane in all waves of a SIMD (gfx11: of the largest part).
         transposing_reads: bytes that a lane gets of an LDS read that transposes, or 0.
-        fp8_together: fp8 that one instruction converts to 16-bit floats, or 0.
         repeats_operands: whether both halves of a wave hold the operands of its matrix instructions.
         name: the architecture itself, e.g. ``"gfx1201"``.
     """
@@ -56,7 +55,6 @@ class Target:
     wave_registers: int = 256
     simd_registers: int = 512
     transposing_reads: int = 0
-    fp8_together: int = 0
     repeats_operands: bool = False
     name: str = ""
 
@@ -114,9 +112,9 @@ _TARGETS = (
     ("gfx90a", Target("gfx90a", 64, 65536, 110, "mfma", None, 0.0, 16, wave_registers=512)),
     ("gfx942", Target("gfx942", 64, 65536, 304, "mfma", _FNUZ, 240.0, 16, xcds=8, wave_registers=512)),
     ("gfx950", Target("gfx950", 64, 163840, 256, "mfma", _FN, 448.0, 32, mx=True, dma128=True, xcds=8,
-                      wave_registers=512, transposing_reads=8, fp8_together=2)),
+                      wave_registers=512, transposing_reads=8)),
     ("gfx1250", Target("gfx1250", 32, 327680, 256, "wmma", _FN, 448.0, 32, mx=True, wave_registers=1024,
-                       simd_registers=1024, transposing_reads=16, fp8_together=8)),
+                       simd_registers=1024, transposing_reads=16)),
     ("gfx120", Target("gfx120", 32, 65536, 64, "wmma", _FN, 448.0, 16, simd_registers=1536)),
     ("gfx11", Target("gfx11", 32, 65536, 96, "wmma", None, 0.0, 16, simd_registers=1536, repeats_operands=True)),
 )

@@ -77,7 +77,8 @@ class RocmBackend(BaseBackend):
             "fly-convert-atom-call-to-ssa-form",
             "fly-promote-regmem-to-vectorssa",
             "convert-fly-to-rocdl",
-            "canonicalize{max-iterations=10},gpu.module(convert-rocdl-fastmath-ops,fly-expand-math)",
+            "canonicalize{max-iterations=10},"
+            f"gpu.module(convert-rocdl-fastmath-ops,fly-expand-math{{chipset={self.chip}}})",
             device,
             "convert-scf-to-cf",
             # Code generation adds the debug scopes, to device functions: the pass that does it ends the process where a

@@ -193,7 +193,7 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
         scores, products, slopes = [scores_of.make_fragment_C((BN, BM)) for _ in fx.range_constexpr(3)]
         places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout((BN, BM))))
         memory = fx.SharedAllocator()
-        tiles = [PassingTile(memory, element, config.target, tiles, config.stages, config.rolled)
+        tiles = [PassingTile(memory, element, tiles, config.stages, config.rolled)
                  for tiles in config.tiles]
         statistics = [PassingStatistic(memory, BN, config.threads, config.stages, config.rolled)
                       for _ in range(config.statistics)]

@@ -84,7 +84,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
         k_rows = rows_of(K, sizes.k_batch, sizes.k_row, sizes.k_head, D)
         v_rows = rows_of(V, sizes.v_batch, sizes.v_row, sizes.v_head, DV)
         memory = fx.SharedAllocator()
-        k_tile, v_tile = [PassingTile(memory, element, config.target, tiles, config.stages, config.rolled)
+        k_tile, v_tile = [PassingTile(memory, element, tiles, config.stages, config.rolled)
                           for tiles in config.tiles]
         read_k = fx.make_copy_atom(fx.UniversalCopy128b(), element)
         read_v = config.read_across()

@@ -11,7 +11,6 @@ from ..parts.indices import require_within
 from ..parts.memory import Buffer, pointer
 from .config import BackwardConfig, ForwardConfig
 from .scores import Band, Logits
-from .tiles import converted
 
 __all__ = ["HeldRows", "Sequence", "Sizes", "head_matrix", "logits_of", "store_head"]
 
@@ -120,7 +119,7 @@ class HeldRows:
 
     def arrive(self) -> None:
         """Wait for them."""
-        self.operand.store(converted(self._loaded.load(), self._config.element, self._config.target))
+        self.operand.store(self._loaded.load().to(self._config.element))
 
 
 def logits_of(config: ForwardConfig, sizes: Any, here: Sequence, head: Any, block: Any, bias: Any, slopes: Any,

@@ -11,7 +11,6 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..cache.pages import Pages
-from ..parts.convert import widened
 from ..parts.index import div, mod
 from ..parts.memory import Buffer, lds_read, lds_write, move_rows
 from ..target import Target
@@ -19,7 +18,7 @@ from .weave import Work
 
 __all__ = [
     "CHUNK", "DenseRows", "LineTile", "PagedRows", "PassingStatistic", "PassingTile", "PassingTiles", "RowTile", "Rows",
-    "Tile", "TurnedTile", "converted", "stage_offset", "tiles_of",
+    "Tile", "TurnedTile", "stage_offset", "tiles_of",
 ]
 
 CHUNK = 8  # 16-bit elements of a 128-bit access
@@ -379,10 +378,10 @@ class PassingTile:
         rolled: places are parts of one array, whose number is known at run time.
     """
 
-    def __init__(self, memory: Any, element: Any, target: Target, tiles: Sequence[Any], stages: int = 1,
+    def __init__(self, memory: Any, element: Any, tiles: Sequence[Any], stages: int = 1,
                  rolled: bool = False) -> None:
         array: Any = fx.Array
-        self._element, self._target = element, target
+        self._element = element
         self._thread, self._wave = fx.thread_idx.x, fx.wave_index()
         self._tiles = tiles
         self._rolled, self._stages = rolled, stages
@@ -421,7 +420,7 @@ class PassingTile:
         starts = self._starts(stage)
         for number in range(self.pieces) if piece is None else [piece]:
             which, i = self._numbered[number]
-            chunks = [converted(c.load(), self._element, self._target) for c in self._staged[number]]
+            chunks = [chunk.load().to(self._element) for chunk in self._staged[number]]
             self._tiles[which].commit(starts[which], self._thread, i, chunks)
 
     @property
@@ -547,11 +546,6 @@ class PassingTiles:
     def _copy(self, step: Any, stage: int, piece: int) -> None:
         which, number = self._numbered[piece]
         self.tiles[which].copy(*self.sources(step)[which], stage, number)
-
-
-def converted(values: Any, element: Any, target: Target) -> Any:
-    """A vector of `element` or fp8 in the type of the products."""
-    return values if values.dtype is element else widened(values, element, target)
 
 
 def _write(base: Any, at: Any, value: Any, index: Any, whole: int, most: int) -> None:

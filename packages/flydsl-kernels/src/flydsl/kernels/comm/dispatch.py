@@ -21,7 +21,7 @@ import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS
 from ..moe.reduction import ReduceConfig, launch_reduce
-from ..parts.convert import from_quantised, scale_of, to_quantised
+from ..parts.convert import scale_of, to_quantised
 from ..parts.index import div
 from ..parts.lane import lane_of
 from ..parts.memory import WORDS, Buffer
@@ -209,7 +209,7 @@ def _decoded(words: Any, config: TransportConfig) -> Any:
     if config.out == "fp4":
         return unpack(words, "fp4")
     if config.out == "fp8":
-        return from_quantised(words.bitcast(fx.Int8), "fp8")
+        return words.bitcast(config.target.fp8).to(fx.Float32)
     return words.bitcast(FLOATS[config.out]).to(fx.Float32)
 
 
@@ -263,7 +263,8 @@ def _got(row: Buffer, chunk: Any, config: TransportConfig) -> Any:
     """f32 of a lane's elements of a row that has travelled."""
     if config.transport == "none":
         return _decoded(row.load(chunk * _out_words(config), _out_words(config)), config)
-    x = from_quantised(row.load(chunk * (config.elements // 4), config.elements // 4).bitcast(fx.Int8), "fp8")
+    codes = row.load(chunk * (config.elements // 4), config.elements // 4)
+    x = codes.bitcast(config.target.fp8).to(fx.Float32)
     if config.transport == "fp8_blockwise":
         x = x * row.load(config.hidden // 4 + chunk // (SCALED // config.elements), 1).bitcast(fx.Float32)[0]
     return x

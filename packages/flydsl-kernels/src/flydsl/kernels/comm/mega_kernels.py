@@ -27,7 +27,6 @@ import flydsl.expr as fx
 from ..moe.config import GroupedConfig
 from ..moe.grouped import compute_tile
 from ..moe.rows import TOKEN
-from ..parts.convert import from_quantised
 from ..parts.index import cdiv, div, mod
 from ..parts.lane import lane_of
 from ..parts.memory import WORDS, Buffer, pointer
@@ -348,7 +347,7 @@ def combine_kernel(x, out, ids, exchange: fx.Constexpr):
             expert = chosen.load(slot, 1)[0]
             row = Buffer(x, fx.Int8, fx.Int64(token * exchange.topk + slot) * exchange.sent_bytes, exchange.sent_bytes)
             scale = e8m0_value(row.load(exchange.model + div(at, GROUP), 1)[0].to(fx.Int32) & 0xFF)
-            value = from_quantised(row.load(at, ELEMENTS), "fp8") * scale
+            value = row.load(at, ELEMENTS).bitcast(exchange.target.fp8).to(fx.Float32) * scale
             exists = (expert >= 0) & (expert < exchange.experts)
             total = total + exists.select(value, fx.full(ELEMENTS, 0.0, fx.Float32))
         Buffer(out, fx.BFloat16, fx.Int64(token) * exchange.model, exchange.model).store(at, total.to(fx.BFloat16))

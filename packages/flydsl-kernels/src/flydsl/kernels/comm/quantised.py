@@ -15,7 +15,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS
-from ..parts.convert import from_quantised, scale_of, to_quantised
+from ..parts.convert import scale_of, to_quantised
 from ..parts.memory import WORDS, Buffer
 from ..parts.reduce import imax, magnitude, wave_reduce
 from .config import GROUP_UNITS, UNIT, ExchangeConfig
@@ -44,7 +44,7 @@ class Codes:
     def load(self, at: Any) -> Any:
         """Unit `at` as an f32 vector."""
         scale = self._scales.load(at // GROUP_UNITS, 1)[0]
-        return from_quantised(self._codes.load(at * WORDS, WORDS).bitcast(fx.Int8), "fp8") * scale
+        return self._codes.load(at * WORDS, WORDS).bitcast(self._target.fp8).to(fx.Float32) * scale
 
 
 @flyc.jit

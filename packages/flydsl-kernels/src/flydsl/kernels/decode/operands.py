@@ -13,7 +13,6 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..parts.convert import widened
 from ..parts.index import div
 from .config import ACCESS, BLOCK, DecodeConfig, PagedConfig
 
@@ -46,8 +45,7 @@ class Pieces:
     def get(self, config: DecodeConfig, *place: int) -> Any:
         """A piece as a vector of the type of the products."""
         there: tuple[Any, ...] = (None, *place)
-        held = self.words[there].load().bitcast(self.element)
-        return held if config.element is self.element else widened(held, config.element, config.target)
+        return self.words[there].load().bitcast(self.element).to(config.element)
 
 
 class Operand:

@@ -73,7 +73,7 @@ def _quantised(values: list[Any], config: GroupedConfig) -> tuple[list[Any], Any
     for step in [s for s in (16, 32) if s < config.wave]:
         top = imax(top, fx.shuffle_xor(top, step, config.wave))
     exponent, factor = microscale(top, config.out)
-    return pack_micro(flat, config.out, exponent, factor, config.target.converts_fp4), exponent
+    return pack_micro(flat, config.out, exponent, factor, config.target), exponent
 
 
 @flyc.jit

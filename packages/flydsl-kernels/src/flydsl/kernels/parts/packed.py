@@ -9,8 +9,10 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["PER_WORD", "bytes_of", "e8m0_value", "high_halves", "int4_chunk", "microscale", "pack_fp4", "pack_fp8",
-           "pack_int4", "pack_micro", "unpack"]
+from ..target import Target
+
+__all__ = ["PER_WORD", "bytes_of", "e8m0_value", "high_halves", "int4_chunk", "microscale", "pack_fp4", "pack_int4",
+           "pack_micro", "unpack"]
 
 #: Elements of a 32-bit word.
 PER_WORD = {"i4": 8, "fp4": 8, "e4m3": 4}
@@ -49,18 +51,6 @@ def pack_fp4(values: list[Any]) -> Any:
     return fx.Vector.from_elements(values, fx.Float32).to(fx.Float4E2M1FN).bitcast(fx.Int32)[0]
 
 
-def pack_fp8(values: list[Any]) -> list[Any]:
-    """Words of four f32 as the architecture's e4m3, to nearest even."""
-    words = []
-    for i in range(0, len(values), 4):
-        word = fx.Int32(0)
-        for half in range(2):
-            low, high = values[i + 2 * half : i + 2 * half + 2]
-            word = fx.Int32(fx.rocdl.cvt_pk_fp8_f32(fx.T.i32, low, high, word, bool(half)))
-        words.append(word)
-    return words
-
-
 _LARGEST_INVERSE = {"fp4": 0x3E2AAAAB, "fp8": 0x3B124925}  # bits of 1/6 and 1/448
 _SMALLEST = 1e-10
 
@@ -77,13 +67,11 @@ def microscale(top: Any, kind: str) -> tuple[Any, Any]:
     return exponent, ((fx.Int32(254) - exponent) << 23).bitcast(fx.Float32)
 
 
-def pack_micro(values: list[Any], kind: str, exponent: Any, factor: Any, converts: bool) -> list[Any]:
-    """Words of f32 values in the scale of :func:`microscale`: eight of ``"fp4"``, four of ``"fp8"``. gfx950 `converts`
-    to fp4 in an instruction."""
-    if kind == "fp8":
-        return pack_fp8([value * factor for value in values])
-    if not converts:
-        return [pack_fp4([value * factor for value in values[i : i + 8]]) for i in range(0, len(values), 8)]
+def pack_micro(values: list[Any], kind: str, exponent: Any, factor: Any, target: Target) -> list[Any]:
+    """Words of f32 values in the scale of :func:`microscale`: eight of ``"fp4"``, four of the native ``"fp8"``."""
+    if kind == "fp8" or not target.converts_fp4:
+        scaled = fx.Vector.from_elements([value * factor for value in values], fx.Float32)
+        return list(scaled.to(target.fp8 if kind == "fp8" else fx.Float4E2M1FN).bitcast(fx.Int32))
     scale, words = (exponent << 23).bitcast(fx.Float32), []
     for i in range(0, len(values), 8):
         word = fx.Int32(0)

@@ -15,7 +15,7 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig
 from ..host.dtypes import element_of
-from ..parts.convert import from_quantised, scale_of, to_quantised
+from ..parts.convert import scale_of, to_quantised
 from ..parts.memory import pointer
 from ..parts.packed import PER_WORD, e8m0_value, pack_int4, unpack
 from ..parts.reduce import Lds, amax_of, block_reduce, imax, magnitude
@@ -108,8 +108,8 @@ def group_dequant_kernel(Q, Scale, X, m: fx.Int32, config: fx.Constexpr):
         words = place.words(Q, PER_WORD[config.quant])
         each(plan.tiles, config.keep, lambda i: out.store(i, unpack(words.load(i), config.quant) * scale))
     else:
-        q = place.elements(Q, fx.Int8)
-        each(plan.tiles, config.keep, lambda i: out.store(i, from_quantised(q.load(i), config.quant) * scale))
+        q = place.elements(Q, fx.Int8 if config.quant == "i8" else config.target.fp8)
+        each(plan.tiles, config.keep, lambda i: out.store(i, q.load(i).to(fx.Float32) * scale))
 
 
 @flyc.kernel

@@ -24,9 +24,8 @@ SORT_THREADS, SORT_ROWS = 256, 32
 
 
 @flyc.kernel(known_block_size=[THREADS, 1, 1])
-def _mx_quant_kernel(X, Y, Scale, groups: fx.Int64, mode: fx.Constexpr[str], converts: fx.Constexpr[bool]):
-    """A thread quantises one group of 32: a power of two not below max|x| / Qmax, then x divided by it. gfx950
-    `converts` to fp4 in an instruction."""
+def _mx_quant_kernel(X, Y, Scale, groups: fx.Int64, mode: fx.Constexpr[str], target: fx.Constexpr):
+    """A thread quantises one group of 32: a power of two not below max|x| / Qmax, then x divided by it."""
     thread, first = fx.thread_idx.x, fx.Int64(fx.block_idx.x) * THREADS
     count = fx.min(groups - first, fx.Int64(THREADS))
     source = Buffer(X, fx.BFloat16, first * GROUP, count * GROUP)
@@ -39,7 +38,7 @@ def _mx_quant_kernel(X, Y, Scale, groups: fx.Int64, mode: fx.Constexpr[str], con
     for value in values:
         top = imax(top, magnitude(value))
     exponent, factor = microscale(top, mode)
-    words = pack_micro(values, mode, exponent, factor, converts)
+    words = pack_micro(values, mode, exponent, factor, target)
     out = Buffer(Y, fx.Int32, first * len(words), count * len(words))
     for i in fx.range_constexpr(0, len(words), 4):
         out.store(thread * len(words) + i, fx.Vector.from_elements(words[i : i + 4], fx.Int32))
@@ -67,7 +66,7 @@ def build_per_1x32_mx_quant_module(n: int, quant_mode: str = "fp4", *, target: T
     @flyc.jit
     def mx_quant(x, y, scale, m: fx.Int32, grid_blocks: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         if grid_blocks > 0:
-            _mx_quant_kernel(x, y, scale, fx.Int64(m) * (n // GROUP), quant_mode, target.converts_fp4).launch(
+            _mx_quant_kernel(x, y, scale, fx.Int64(m) * (n // GROUP), quant_mode, target).launch(
                 grid=grid_blocks, block=THREADS, stream=stream
             )
 
