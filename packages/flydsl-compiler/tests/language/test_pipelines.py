@@ -32,7 +32,7 @@ THREADS, WIDTH = 256, 512  # values of a tile: two 32-bit ones a thread
 def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexpr):
     """Y[t] = sum over tiles of X[tile, 511 - t] * (tile + 1) + X[tile, t]."""
     kind, stages, fixed, bound, mode = config
-    t = fx.thread_idx.x
+    t, before = fx.thread_idx.x, int(mode == "before")  # whether tile 0 of X is used before the loop
     # An array a stage: what is written to one cannot alias what is read from another. Stages that are known at run time
     # are places of one array.
     memory, rolled = fx.SharedAllocator(), bound.startswith("rolled")
@@ -49,7 +49,7 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
 
     def load(tile, slot):
         atom = fx.make_copy_atom(fx.rocdl.BufferCopy64b(), fx.Float32)
-        fx.copy(atom, fx.flat_divide(rows, (2, 1))[None, 0, t, tile], slots[slot])
+        fx.copy(atom, fx.flat_divide(rows, (2, 1))[None, 0, t, tile + before], slots[slot])
 
     def store(slot, stage):
         atom = fx.make_copy_atom(fx.UniversalCopy64b(), fx.Float32)
@@ -73,7 +73,8 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
                 for quarter in fx.range_constexpr(4 if mode == "specialised" else 1):
                     # Specialised: the 64 lanes of one wave start the copies of all four.
                     first = half * THREADS + (quarter if mode == "specialised" else wave) * 64
-                    source = fx.make_view(fx.get_iter(rows) + (tile * WIDTH + first + t % 64), fx.make_layout(1, 1))
+                    place_of_lane = (tile + before) * WIDTH + first + t % 64
+                    source = fx.make_view(fx.get_iter(rows) + place_of_lane, fx.make_layout(1, 1))
                     fx.copy_atom_call(atom, source, fx.make_view(place(stage) + first, fx.make_layout(1, 1)))
 
         return copy
@@ -92,7 +93,7 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
         """The whole tile, or a piece of some rows."""
         atom = fx.rocdl.make_tdm_atom(rows_by_16, (None, None), (16,), num_warps=waves)
         target = fx.make_view(place(stage) + piece * rows * 16, fx.make_layout((rows, 16), (16, 1)))
-        source = fx.flat_divide(rows_by_16, (rows, 16))[None, None, tile * (32 // rows) + piece, 0]
+        source = fx.flat_divide(rows_by_16, (rows, 16))[None, None, (tile + before) * (32 // rows) + piece, 0]
         fx.copy_atom_call(atom, source, target)
 
     rows_by_16 = fx.make_view(fx.get_iter(X), fx.make_layout((64 * 32, 16), (16, 1)))
@@ -123,8 +124,17 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
     specialised = (fx.WaveGroups(THREADS // fx.num_warp_threads()), 3) if fx.const_expr(mode == "specialised") else None
     number = fixed if bound.endswith("static") else tiles
     pipeline = fx.Pipeline(number, stages, producers, whole_turns=bound == "whole", rolled=rolled, groups=groups,
-                           kept=int(mode == "kept"), specialised=specialised)
+                           kept=int(mode == "kept"), specialised=specialised, last=bool(before))
     total, history = fx.Float32(0.0), {"last": [fx.Float32(0.0), fx.Int32(0)]}
+    if fx.const_expr(before):
+        values = fx.make_rmem_tensor(2, fx.Float32)
+
+        def use():
+            tile = fx.make_view(place(stages - 1), fx.make_layout(WIDTH, 1))
+            values[0], values[1] = tile[WIDTH - 1 - t], tile[t]
+
+        pipeline.start(before=(producers, use))
+        total = total + values[0] + values[1]
     for step in fx.pipeline_range(pipeline):
         tile = fx.make_view(place(step.stage), fx.make_layout(WIDTH, 1))
         if fx.const_expr(mode == "kept" and not kind.endswith("pieces")):
@@ -144,13 +154,13 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
             step.arrive()
         if fx.const_expr(mode == "turns"):
             with step.turn():
-                total = total + mirrored * (step.tile + 1).to(fx.Float32) + own
+                total = total + mirrored * (step.tile + before + 1).to(fx.Float32) + own
         else:
             if fx.const_expr(mode == "advance"):
                 step.advance()
             if fx.const_expr(mode in ("arrive", "arrive alone")):
                 step.arrive()
-            total = total + mirrored * (step.tile + 1).to(fx.Float32) + own
+            total = total + mirrored * (step.tile + before + 1).to(fx.Float32) + own
             if fx.const_expr(mode in ("arrive", "kept")):
                 step.advance()
         history = {"last": [own, step.tile]}
@@ -287,7 +297,10 @@ def kinds(arch: str) -> list[str]:
 
 def expected(x: np.ndarray, tiles: int, mode: str) -> np.ndarray:
     t = np.arange(THREADS)
+    tiles += (before := int(mode == "before"))
     total = sum(x[k, WIDTH - 1 - t] * (k + 1) + x[k, t] for k in range(tiles))
+    if before:
+        return total + x[tiles - 1, t] * (tiles - 2)
     return total if mode == "specialised" else total + x[tiles - 1, t] * (tiles - 1)
 
 
@@ -313,6 +326,19 @@ def test_sum_of_tiles(device: Any, kind: str, bound: str) -> None:
                     lanes = 64 if ARCH.startswith("gfx9") else 32
                     kept = np.arange(THREADS) // lanes != 3
                 np.testing.assert_array_equal(y[kept], exact[kept], f"{stages} stages, {tiles} tiles, {mode}")
+
+
+@pytest.mark.parametrize("bound", ["dynamic", "rolled"])
+@pytest.mark.parametrize("kind", [k for k in kinds(ARCH) if k in ("staged", "direct", "tensor")])
+def test_a_tile_before_the_loop(device: Any, kind: str, bound: str) -> None:
+    x = np.random.default_rng(0).integers(-8, 8, (64, WIDTH)).astype(np.float32)
+    for stages in (2, 3):
+        for tiles in (1, 4):
+            y = np.full(THREADS, np.nan, np.float32)
+            add_tiles(x, y, tiles, (kind, stages, 0, bound, "before"))
+            np.testing.assert_array_equal(y, expected(x, tiles, "before"), f"{stages} stages, {tiles} tiles")
+    with pytest.raises(ValueError, match="stages"):
+        add_tiles(x, y, 1, (kind, 1, 0, bound, "before"))
 
 
 @pytest.mark.skipif(not ARCH.startswith("gfx9"), reason="a barrier of gfx12 has two halves")

@@ -42,6 +42,9 @@ def _number_of_tiles(tiles: Any) -> Any:
     return int(number) if number.is_static() else number
 
 
+Before = tuple[Producer, Callable[[], Any]]
+
+
 @dataclass
 class Pipeline:
     """A loop over tiles whose data is on the way while earlier tiles are computed.
@@ -61,6 +64,7 @@ class Pipeline:
             before it has read its tile.
         groups: two groups of waves that take turns at `Step.turn`; the second runs one turn behind the first.
         specialised: ``(WaveGroups, n)``: group n only starts copies, the others only compute.
+        last: nothing else takes the place of the stages in LDS behind the loop, which waves then leave without meeting.
 
     Raises:
         ValueError: the producers do not fit the stages or the target.
@@ -74,6 +78,7 @@ class Pipeline:
     kept: int = 0
     groups: WaveGroups | None = None
     specialised: tuple[WaveGroups, int] | None = None
+    last: bool = False
     _log: list[tuple[int | None, str, int]] = field(default_factory=list, repr=False)
     _guarded: Any = field(default=None, repr=False)
     _begun: bool = field(default=False, repr=False)
@@ -123,7 +128,9 @@ class Pipeline:
 
     def _place(self, tile: Any, number: int) -> Any:
         """What names the stage of a tile: its position in the log or, rolled, its number as an Int32."""
-        return Int32(tile) if self.rolled else number
+        if not self.rolled:
+            return number
+        return Int32(tile if number >= 0 else tile % self.stages)
 
     def _start_piece(self, producer: Producer, tile: Any, number: int, piece: int) -> None:
         place = self._place(tile, number)
@@ -148,8 +155,10 @@ class Pipeline:
                 raise ValueError("internal: a tile is waited for before it is started")
             wait_for(counter, sum(n for _, c, n in self._log[last + 1 :] if c == counter))
 
-    def _prologue(self, meanwhile: Callable[[], Any] | None = None) -> None:
+    def _prologue(self, meanwhile: Callable[[], Any] | None, before: Before | None) -> None:
         begun = max(self._started(p) for p in self.producers)
+        if before is not None:
+            self._start_before(before[0], meanwhile)
         for number in range(begun):
             # In the order of the loop: a tile's early copies start before the others of the same tile.
             for early in (True, False):
@@ -158,7 +167,11 @@ class Pipeline:
                     if is_early is early and number < self._started(producer) and self._exists(number):
                         self._only_producers(functools.partial(self._start, producer, number, number))
             if number == 0:
-                if meanwhile is not None:
+                if before is not None:
+                    self._wait(-1)
+                    fenced(lds_barrier)
+                    before[1]()
+                elif meanwhile is not None:
                     meanwhile()
                 self._finish_first(refilled=True)  # its registers are those of the next tile
             sched_barrier(0)
@@ -166,18 +179,35 @@ class Pipeline:
         self._only_producers(lambda: self._wait(0))
         fenced(lds_barrier)
 
+    def _start_before(self, producer: Producer, meanwhile: Callable[[], Any] | None) -> None:
+        """Tile -1 on its way to the last stage, as number -1 of the log."""
+        if self.specialised is not None or self.groups is not None:
+            raise ValueError("what is used before the loop needs waves that all pass it together: no groups, no "
+                             "specialised waves")
+        if self.stages < 2 or any(self._started(p) >= self.stages for p in self._direct()):
+            raise ValueError("what is used before the loop has the last of two stages or more, and no early copies")
+        for piece in range(producer.pieces or 1):
+            self._start_piece(producer, -1, -1, piece)
+        if meanwhile is not None:
+            meanwhile()
+        if isinstance(producer, Staged):
+            producer.finish(self._place(-1, -1), self.stages)
+
     def _finish_first(self, refilled: bool) -> None:
         for producer in self.producers:
             if isinstance(producer, Staged) and producer.refilled is refilled:
                 producer.finish(self._place(0, 0), self.stages)
 
     @dsl_loc_tracing
-    def start(self, meanwhile: Callable[[], Any] | None = None) -> None:
+    def start(self, meanwhile: Callable[[], Any] | None = None, before: Before | None = None) -> None:
         """The prologue: starts the first tiles and waits for tile 0. The loop does it unless it has been done: call it
         to read from stage 0 before the loop, for a body that reads a part ahead.
 
         Args:
-            meanwhile: called where tile 0 has been started: what it loads comes behind this tile, before the next.
+            meanwhile: called where the first tile has been started: what it loads comes behind this tile, before the
+                next.
+            before: ``(producer, use)``. Tile -1 of the producer, which brings tiles to LDS, is the first to be started,
+                to the last stage; ``use()`` may read it, and runs while tile 0 is on the way, before the next starts.
         """
         if self._begun:
             raise ValueError("the pipeline has been started already")
@@ -185,7 +215,7 @@ class Pipeline:
         self._log.clear()
         if not self.is_static:
             self._check_tiles()
-        self._prologue(meanwhile)
+        self._prologue(meanwhile, before)
         if self.groups is not None:
             self.groups.stagger()
 
@@ -257,7 +287,8 @@ class Pipeline:
             # What was started beyond the end must not outlive the stage that it writes to.
             for counter in {p.counter for p in self.producers if p.counter is not None}:
                 wait_for(counter, 0)
-            fenced(lds_barrier)
+            if not self.last:
+                fenced(lds_barrier)
         return values
 
 

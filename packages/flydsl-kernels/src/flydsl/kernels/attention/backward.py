@@ -24,7 +24,7 @@ from ..parts.runs import run_of
 from ..target import Target, builder
 from .config import RUN, choose_backward
 from .scores import lanes_of, packed, place, total_of
-from .sequence import Sequence, Sizes, head_matrix, held_rows, logits_of, store_head
+from .sequence import HeldRows, Sequence, Sizes, head_matrix, logits_of, store_head
 from .tiles import DenseRows, PassingStatistic, PassingTile, PassingTiles
 from .weave import Work, count_of, do, parts_of, reads_ahead, tile_product, weave
 
@@ -35,7 +35,10 @@ def _held(operand: Any, count: Any, block: Any, mma: Any, thread: Any, config: A
     """Rows number `block` of a head's (data, start, stride, columns), in registers as operand B of a thread."""
     data, start, stride, columns = operand
     head = head_matrix(data, config.element, start, count, columns, stride)
-    return held_rows(head, columns, block, mma, thread, config)
+    rows = HeldRows(head, columns, block, mma, thread, config)
+    rows.load()
+    rows.arrive()
+    return rows.operand
 
 
 def _shift_of(lse: Any) -> Any:

@@ -23,7 +23,7 @@ from ..target import Target, builder
 from .combine import CombineConfig, combine_kernel
 from .config import choose
 from .scores import RowState, of_rows, place
-from .sequence import Sequence, Sizes, head_matrix, held_rows, logits_of, store_head
+from .sequence import HeldRows, Sequence, Sizes, head_matrix, logits_of, store_head
 from .tiles import DenseRows, PagedRows, PassingTile, PassingTiles
 from .weave import do, reads_ahead, tile_product, weave
 
@@ -66,7 +66,8 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
         own = config.row_thread(tid)
         scores_of, sums_of = first.get_slice(own), second.get_slice(tid)
         start = here.start(here.row, head, sizes.q_batch, sizes.q_row, sizes.q_head)
-        q = held_rows(head_matrix(Q, stored, start, here.rows, D, sizes.q_row), D, block, first, own, config)
+        queries = HeldRows(head_matrix(Q, stored, start, here.rows, D, sizes.q_row), D, block, first, own, config)
+        q = queries.operand
 
         # K and V pass through LDS.
         k, v = scores_of.make_fragment_A((BN, D)), sums_of.make_fragment_A((DV, BN))
@@ -117,20 +118,25 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
             """Values of a step and, beside them, the keys of the next one: those of the last tile twice."""
             return (k_rows, fx.min(begin + step + 1, end - 1) * BN), (v_rows, (begin + step) * BN)
 
-        passing = PassingTiles((k_tile, v_tile), sources, config.direct)
+        passing = PassingTiles((k_tile, v_tile), sources, config.direct, refilled=True)
         if begin < end:
             if fx.const_expr(config.page):
                 PageNumbers(table, fx.Int32(0), fx.ceildiv(here.keys, config.page), tid,
                             config.threads).require(sizes.pages)
+
+            def begin_weighing():
+                """The scores of the first keys, while the tiles of the loop are on the way."""
+                queries.arrive()
+                scores.fill(0.0)
+                weave(scores_from(config.stages - 1), q)
+                logits.apply(scores, places, begin * BN)
+                softmax.look()
+                do(softmax.begin())
+
             pipeline = fx.Pipeline(end - begin, config.stages, passing.producer(), rolled=config.rolled,
-                                   kept=config.kept)
-            PassingTiles((k_tile,), sources, config.direct).bring(-1, config.stages - 1)
-            pipeline.start()
-            scores.fill(0.0)
-            weave(scores_from(config.stages - 1), q)
-            logits.apply(scores, places, begin * BN)
-            do(softmax.begin())
-            fx.lds_barrier()
+                                   kept=config.kept, last=True)
+            keys = PassingTiles((k_tile,), sources, config.direct)
+            pipeline.start(queries.load, (keys.producer(), begin_weighing))
             begun = reads_ahead(q) if fx.const_expr(config.splits_turn) else 0
             scores_from(0).read(begun)
             for step in fx.pipeline_range(pipeline):

@@ -314,6 +314,23 @@ class Softmax:
         return [*self._weigh(self.held, self.config.early, self._count * self._blocks), Work(collect, 2),
                 Work(judge, 2 * self._blocks), Work(settle, self._blocks)]
 
+    def look(self) -> None:
+        """The largest score of the first tile as base, before anything is weighed."""
+        scores = self._scaled(lanes_of(self.scores))
+        for row in range(self._blocks):
+            self._take(row, fx.maxnumf(self.base[row], self._largest(scores, row)))
+
+    def _largest(self, scores: Any, row: int) -> Any:
+        with fx.fastmath("nnan"):
+            return self._of_row(total_of(run_of(scores, row * self._count, self._count), fx.maxnumf))
+
+    def _take(self, row: int, base: Any) -> Any:
+        """Another base of a row, and what becomes of sums relative to the one before."""
+        decay = exp2(self._exponents(self.base[row], base))
+        self.base[row] = base
+        self.total[row] = self.total[row] * decay
+        return decay
+
     def rebase(self, sums: Any) -> None:
         """The maximum as base of rows with too large a sum, and weights for it. The others keep theirs, to the bit.
 
@@ -325,20 +342,16 @@ class Softmax:
         old = lanes_of(self.weights).bitcast(fx.Int32)
         for row in range(self._blocks):
             first = row * self._count
-            values = run_of(held, first, self._count)
             with fx.fastmath("nnan"):
                 large = self._of_row((self.sum[row] <= self.config.most).select(fx.Float32(0.0), fx.Float32(1.0))) > 0.0
-                largest = self._of_row(total_of(values, fx.maxnumf))
             before = self.base[row]
             summed.append(before > LOWEST)
-            base = large.select(fx.maxnumf(before, largest), before)
-            self.base[row] = base
-            values = exp2(self._exponents(values, base))
+            base = large.select(fx.maxnumf(before, self._largest(held, row)), before)
+            values = exp2(self._exponents(run_of(held, first, self._count), base))
+            decays.append(self._take(row, base))
             words += [large.select(self._packed(pair, first + 2 * i), old[first // 2 + i])
                       for i, pair in enumerate(runs_of(values, 2))]
             self.sum[row] = large.select(total_of(values), self.sum[row])
-            decays.append(exp2(self._exponents(before, base)))
-            self.total[row] = self.total[row] * decays[-1]
         self.weights.store(fx.Vector.from_elements(words, fx.Int32).bitcast(self.weights.dtype))
         if not self.config.scales_apart:
             sums.store(of_rows(sums, decays))

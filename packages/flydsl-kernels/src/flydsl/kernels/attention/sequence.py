@@ -12,7 +12,7 @@ from ..parts.memory import Buffer, pointer
 from .config import BackwardConfig, ForwardConfig
 from .scores import Band, Logits
 
-__all__ = ["Sequence", "Sizes", "head_matrix", "held_rows", "logits_of", "store_head"]
+__all__ = ["HeldRows", "Sequence", "Sizes", "head_matrix", "logits_of", "store_head"]
 
 
 @fx.struct
@@ -98,16 +98,28 @@ def head_matrix(data: Any, element: Any, start: Any, rows: Any, columns: int, st
     return fx.rocdl.make_buffer_tensor(view, num_records_bytes=extent.to(fx.Int64) * (element.width // 8))
 
 
-def held_rows(head: Any, columns: int, block: Any, mma: Any, thread: Any, config: ForwardConfig) -> Any:
-    """Block number `block` of the rows of a head's matrix in registers, as operand B of a tiled product for a thread
-    of it, in the type of the products."""
-    stored, shape = config.stored_element, (config.rows, columns)
-    atom = fx.make_copy_atom(fx.rocdl.BufferCopy(8 * stored.width), stored)
-    copy, held = fx.make_tiled_copy_B(atom, mma).get_slice(thread), mma.get_slice(thread).make_fragment_B(shape)
-    loaded = fx.make_fragment_like(held, stored)
-    fx.copy(atom, copy.partition_S(fx.flat_divide(head, shape)[None, None, block, 0]), copy.retile(loaded))
-    held.store(loaded.load().to(config.element))
-    return held
+class HeldRows:
+    """Block number `block` of the rows of a head's matrix, on the way to the registers of a thread.
+
+    Attributes:
+        operand: operand B of a tiled product, in the type of the products, when they have arrived.
+    """
+
+    def __init__(self, head: Any, columns: int, block: Any, mma: Any, thread: Any, config: ForwardConfig) -> None:
+        stored, shape, self._config = config.stored_element, (config.rows, columns), config
+        self._atom = fx.make_copy_atom(fx.rocdl.BufferCopy(8 * stored.width), stored)
+        self._copy = fx.make_tiled_copy_B(self._atom, mma).get_slice(thread)
+        self._source = self._copy.partition_S(fx.flat_divide(head, shape)[None, None, block, 0])
+        self.operand = mma.get_slice(thread).make_fragment_B(shape)
+        self._loaded = fx.make_fragment_like(self.operand, stored)
+
+    def load(self) -> None:
+        """Start loading them."""
+        fx.copy(self._atom, self._source, self._copy.retile(self._loaded))
+
+    def arrive(self) -> None:
+        """Wait for them."""
+        self.operand.store(self._loaded.load().to(self._config.element))
 
 
 def logits_of(config: ForwardConfig, sizes: Any, here: Sequence, head: Any, block: Any, bias: Any, slopes: Any,

@@ -409,14 +409,18 @@ class PassingTile:
         """Start loading the rows from `first` on into registers: one piece of them, or all."""
         for number in range(self.pieces) if piece is None else [piece]:
             which, i = self._numbered[number]
-            self._staged[number] = self._tiles[which].fetch(source, first, self._thread, i)
+            chunks = self._tiles[which].fetch(source, first, self._thread, i)
+            if number not in self._staged:
+                self._staged[number] = [fx.make_rmem_tensor(chunk.numel, chunk.dtype) for chunk in chunks]
+            for held, chunk in zip(self._staged[number], chunks, strict=True):
+                held.store(chunk)
 
     def commit(self, stage: int, piece: int | None = None) -> None:
         """Write what was fetched to LDS: one piece of it, or all."""
         starts = self._starts(stage)
         for number in range(self.pieces) if piece is None else [piece]:
             which, i = self._numbered[number]
-            chunks = [c.to(self._element) for c in self._staged[number]]
+            chunks = [chunk.load().to(self._element) for chunk in self._staged[number]]
             self._tiles[which].commit(starts[which], self._thread, i, chunks)
 
     @property
@@ -490,11 +494,13 @@ class PassingTiles:
     Attributes:
         sources: ``sources(step)``: where the rows of each come from, and the first of them.
         direct: producer that copies them without registers, or None.
+        refilled: registers are loaded again as soon as they are stored, and loads have a whole step to arrive.
     """
 
     tiles: Sequence[PassingTile | PassingStatistic]
     sources: Callable[[Any], Sequence[tuple[Any, Any]]]
     direct: Any
+    refilled: bool = False
 
     @property
     def pieces(self) -> int:
@@ -510,25 +516,24 @@ class PassingTiles:
         """That of the pipeline over the steps."""
         if self.direct:
             return self.direct(self._copy, pieces=self.pieces)
-        return fx.Staged(self._load, self._store, pieces=self.pieces)
+        return fx.Staged(self._load, self._store, pieces=self.pieces, refilled=self.refilled)
 
     def starts(self, step: Any) -> list[Work]:
-        """Starting what a step of that pipeline starts."""
-        return [Work(partial(step.start, piece)) for piece in range(self.pieces)]
+        """Starting what a step of that pipeline starts; nothing, if it is started behind what is stored."""
+        return [] if self._refills else [Work(partial(step.start, piece)) for piece in range(self.pieces)]
 
     def stores(self, step: Any) -> list[Work]:
         """Storing what it stores; nothing, if no registers hold it."""
-        return [] if self.direct else [Work(partial(step.store, piece)) for piece in range(self.pieces)]
+        def store(piece: int) -> None:
+            step.store(piece)
+            if self._refills:
+                step.start(piece)
 
-    def bring(self, step: Any, stage: int) -> None:
-        """All of a step, to a stage, outside of a pipeline."""
-        for piece in range(self.pieces):
-            if self.direct:
-                self._copy(step, stage, piece)
-            else:
-                self._load(step, 0, piece)
-        if not self.direct:
-            self._store(0, stage)
+        return [] if self.direct else [Work(partial(store, piece)) for piece in range(self.pieces)]
+
+    @property
+    def _refills(self) -> bool:
+        return self.refilled and not self.direct
 
     def _load(self, step: Any, _: Any, piece: int) -> None:
         which, number = self._numbered[piece]
