@@ -105,14 +105,33 @@ double BankSearch::moveTo(unsigned group, unsigned bank, double price) {
   return cost;
 }
 
+bool BankSearch::mayMove(unsigned group, unsigned to) const {
+  return bankOf(group) != to && groups[group].banks >> to & 1;
+}
+
+/// By how much the switches would become more, and the price of overflow.
+double BankSearch::costOf(unsigned group, unsigned to, double price) {
+  const unsigned from = bankOf(group);
+  homes[group] = to * kBankSize;
+  const double cost = modes.change(group, homes) + price * overflowChange(group, from, to);
+  homes[group] = from * kBankSize;
+  return cost;
+}
+
 /// Moves groups to a bank unless all together it costs more than `most`.
 void BankSearch::tryMove(ArrayRef<unsigned> together, unsigned to, double price, double most) {
+  if (together.size() == 1) { // as most, and most are not made: looked at before
+    const unsigned group = together[0];
+    if (mayMove(group, to) && costOf(group, to, price) <= most)
+      moveTo(group, to, 0);
+    return;
+  }
   SmallVector<std::pair<unsigned, unsigned>, 16> moved; // groups, and where they were
   double cost = 0;
   for (unsigned group : together)
-    if (const unsigned from = bankOf(group); from != to && groups[group].banks >> to & 1) {
+    if (mayMove(group, to)) {
+      moved.push_back({group, bankOf(group)});
       cost += moveTo(group, to, price);
-      moved.push_back({group, from});
     }
   if (cost > most)
     for (auto [group, from] : llvm::reverse(moved))

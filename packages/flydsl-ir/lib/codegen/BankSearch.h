@@ -52,6 +52,8 @@ private:
   void choose();
   int overflowChange(unsigned group, unsigned from, unsigned to) const;
   void changePressure(unsigned group, unsigned bank, int sign);
+  bool mayMove(unsigned group, unsigned to) const;
+  double costOf(unsigned group, unsigned to, double price);
   double moveTo(unsigned group, unsigned bank, double price);
   void tryMove(llvm::ArrayRef<unsigned> together, unsigned to, double price, double most);
   bool place();
