@@ -99,7 +99,9 @@ int BankSearch::overflowChange(unsigned group, unsigned from, unsigned to) const
 double BankSearch::moveTo(unsigned group, unsigned bank, double price) {
   const unsigned from = bankOf(group);
   homes[group] = bank * kBankSize;
-  const double cost = modes.move(group, homes) + price * overflowChange(group, from, bank);
+  double cost = modes.move(group, homes);
+  if (price > 0)
+    cost += price * overflowChange(group, from, bank);
   changePressure(group, from, -1);
   changePressure(group, bank, 1);
   return cost;
