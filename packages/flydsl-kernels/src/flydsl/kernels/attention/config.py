@@ -231,6 +231,7 @@ class ForwardConfig(AttentionConfig):
         lengths: keys of each sequence are given.
         positive: the scale is positive, so that the largest product is the largest score.
         delay: matrix instructions after which the scores of those before are weighed.
+        refilled: registers that keys and values pass through are loaded again as soon as they are stored.
     """
 
     d: int
@@ -242,6 +243,7 @@ class ForwardConfig(AttentionConfig):
     lengths: bool = False
     positive: bool = True
     delay: int = READY
+    refilled: bool = True
 
     @property
     def direct(self) -> Any:
@@ -455,7 +457,11 @@ def choose(target: Target, short: bool = False, **options: Any) -> ForwardConfig
             tile.update(keys=64, waves=4, blocks=4)
         else:
             tile.update(keys=32, blocks=4 if d <= 64 else 3)
-    if target.arch == "gfx120" and d > (128 if short else 64):
-        # More threads have less of a passing tile each. Beside queries, sums of all columns have no room beyond 192.
-        tile.update(waves=16, sharing=2 if d > 192 else 1)
+    if target.arch == "gfx120":
+        # Loads that start half a step later are there in time, and leave registers to the rest.
+        tile.update(refilled=False)
+        if d > (128 if short else 64):
+            # More threads have less of a passing tile each. Beside queries, sums of all columns have no room beyond
+            # 192.
+            tile.update(waves=16, sharing=2 if d > 192 else 1)
     return ForwardConfig(**{**tile, **options}, target=target)

@@ -118,7 +118,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
             """Values of a step and, beside them, the keys of the next one: those of the last tile twice."""
             return (k_rows, fx.min(begin + step + 1, end - 1) * BN), (v_rows, (begin + step) * BN)
 
-        passing = PassingTiles((k_tile, v_tile), sources, config.direct, refilled=True)
+        passing = PassingTiles((k_tile, v_tile), sources, config.direct, config.refilled)
         if begin < end:
             if fx.const_expr(config.page):
                 PageNumbers(table, fx.Int32(0), fx.ceildiv(here.keys, config.page), tid,

@@ -207,8 +207,10 @@ class DenseTile(Tile):
         """Options of ``build_gemm_module``."""
         m_waves, n_waves, k_waves = self.waves
         more = {"cshuffle": False} if self.direct_stores else {}
+        if self.ahead:
+            more["tile_ahead"] = True
         return dict(more, block_m=self.m, block_n=self.n, block_k=self.k, stages=self.stages, split_k=split_k,
-                    m_waves=m_waves, n_waves=n_waves, k_waves=k_waves, group_m=self.group, tile_ahead=self.ahead)
+                    m_waves=m_waves, n_waves=n_waves, k_waves=k_waves, group_m=self.group)
 
 
 def _usual(k: int, most: int = 128 * 128, first: int = 0, ahead: int = 0, stages: int = 2) -> tuple[DenseTile, ...]:
