@@ -13,7 +13,7 @@ from flydsl.kernels.host.config import KernelConfig
 from flydsl.kernels.parts.epilogue import Epilogue, TilePlace, store_tile
 from flydsl.kernels.parts.index import cdiv
 from flydsl.kernels.parts.lane import lane_of
-from flydsl.kernels.parts.mainloop import Held, MainLoop, Ring, Staged
+from flydsl.kernels.parts.mainloop import SPLIT_BARRIER, WHOLE_BARRIER, Held, MainLoop, Ring, Staged
 from flydsl.kernels.parts.matrix import MatrixOp, matrix_op
 from flydsl.kernels.parts.memory import Buffer, pointer
 from flydsl.kernels.parts.operand import Fragments, Rows, Shuffled
@@ -104,7 +104,7 @@ def grouped_kernel(c, a, b, rows, experts, tokens: fx.Int32, n: fx.Constexpr, co
     calls = 64 * 2 // op.block_bytes // op.blocks
     kind = HoldingProducts if config.held else TileProducts
     products = kind(op, tally, 1, 2, calls, of_a, of_b)
-    barrier = (fx.barrier_arrive, fx.barrier_wait) if config.split else (fx.lds_barrier,)
+    barrier = SPLIT_BARRIER if config.split else WHOLE_BARRIER
     acc = MainLoop(cdiv(config.k, 64), config.stages, sources, products, tally, config.stages, barrier=barrier).run()
     place = TilePlace(32, n, fx.Int32(0), 32, [wave_m * 16 + lane.row],
                       [column + wave_n * 32 + ni * 16 + lane.group * op.acc_len for ni in fx.range_constexpr(2)])

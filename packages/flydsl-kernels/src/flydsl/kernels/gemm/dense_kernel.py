@@ -17,7 +17,7 @@ from ..parts.cshuffle import shuffle_tile
 from ..parts.epilogue import Bias, Epilogue, store_tile
 from ..parts.grid import add_slice, add_wave_slices
 from ..parts.lane import Lane, lane_of
-from ..parts.mainloop import MainLoop, Ring, Staged
+from ..parts.mainloop import SPLIT_BARRIER, WHOLE_BARRIER, MainLoop, Ring, Staged
 from ..parts.memory import float_element, pointer
 from ..parts.operand import Columns, Rows, Stored
 from ..parts.products import TileProducts
@@ -106,8 +106,7 @@ def dense_loop(tensors: dict[str, Any], m: Any, row: Any, column: Any, stages: l
                             a.reader(lane, wave_m * (config.m_repeat * 16), op.groups),
                             b.reader(lane, wave_n * (config.n_repeat * 16), op.groups),
                             first_block=config.wave_k(lane) * config.blocks, size=1 if config.tile_ahead else None)
-    split = config.tile_ahead and config.target.split_barriers
-    barrier = (fx.barrier_arrive, fx.barrier_wait) if split else (fx.lds_barrier,)
+    barrier = SPLIT_BARRIER if config.tile_ahead and config.target.split_barriers else WHOLE_BARRIER
     return MainLoop(config.k_tiles, config.stages, sources(a, b, config, products.parts), products, tally,
                     config.stages, orders(config), barrier, tile_ahead=config.tile_ahead,
                     begin=fx.block_idx.z * config.k_tiles if config.split_k > 1 else 0)

@@ -20,7 +20,7 @@ from ..parts.grid import add_wave_slices, block_of
 from ..parts.index import div, mod
 from ..parts.indices import uniform
 from ..parts.lane import lane_of
-from ..parts.mainloop import MainLoop, Staged
+from ..parts.mainloop import SPLIT_BARRIER, WHOLE_BARRIER, MainLoop, Staged
 from ..parts.memory import WORDS, addresses_here, pointer
 from ..parts.operand import Rows, WideRows
 from ..parts.products import BlockScaledProducts, TileProducts
@@ -84,7 +84,7 @@ def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> 
     begin = fx.block_idx.y * config.k_tiles if config.k_batch > 1 else 0
     return MainLoop(config.k_tiles, config.stages, sources, products, tally, max(config.stages, config.scale_tiles),
                     (partial(order, early_writes=True), order), begin=begin, loads_first=config.direct,
-                    barrier=(fx.barrier_arrive, fx.barrier_wait) if config.gathers else (fx.lds_barrier,))
+                    barrier=SPLIT_BARRIER if config.gathers else WHOLE_BARRIER)
 
 
 @flyc.jit

@@ -23,11 +23,15 @@ import flydsl.expr as fx
 from .index import mod
 from .schedule import Counts, Schedule, Tally, hot_loop_schedule
 
-__all__ = ["Held", "KTile", "MainLoop", "Products", "Ring", "Staged"]
+__all__ = ["SPLIT_BARRIER", "WHOLE_BARRIER", "Held", "KTile", "MainLoop", "Products", "Ring", "Staged"]
 
 MAX_WAIT = 63  # of the counter of vector memory operations
 PHASES = ("start", "turn", "end")  # of a tile, in which loads start
 FIRST, SECOND = slice(1), slice(1, None)  # halves of a barrier
+
+#: Barriers of a loop: whole, and in the two halves that gfx12 and gfx1250 have.
+WHOLE_BARRIER: tuple[Callable[[], None], ...] = (fx.lds_barrier,)
+SPLIT_BARRIER: tuple[Callable[[], None], ...] = (fx.barrier_arrive, fx.barrier_wait)
 
 Order = Callable[[Counts], Schedule]
 Multiply = Callable[[Any, int, Any], Any]
@@ -191,7 +195,7 @@ class MainLoop:
     tally: Tally
     unroll: int
     orders: tuple[Order, Order] | None = (hot_loop_schedule, hot_loop_schedule)
-    barrier: tuple[Callable[[], None], ...] = (fx.lds_barrier,)
+    barrier: tuple[Callable[[], None], ...] = WHOLE_BARRIER
     every: int = 1
     begin: Any = 0
     loads_first: bool = False
@@ -212,6 +216,7 @@ class MainLoop:
 
     @property
     def _split(self) -> bool:
+        """Whether waves go on between the halves of the barrier."""
         return len(self.barrier) > 1
 
     @property
@@ -359,7 +364,7 @@ class MainLoop:
 
     def _step(self, state: Any, t: KTile, left: int) -> Any:
         """Multiply tile t, while those of the `left` that follow it are on their way. The last part is multiplied while
-        the first of the next tile is read behind the barrier; with `tile_ahead` between the halves of the barrier."""
+        the first of the next tile is read behind the barrier, or between its halves."""
         acc, held, queues, fragments = state
         queues, parts = [list(queue) for queue in queues], self.products.parts
         stage, last = self._stage(t), parts - 1
