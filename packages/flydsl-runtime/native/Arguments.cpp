@@ -182,89 +182,101 @@ void BoundArguments::bindTensor(size_t index, PyObject *object, const DevicePoli
   bindView(index, view, policy);
 }
 
-void BoundArguments::checkType(size_t index, const TensorView &view) const {
-  const ArgSpec &spec = plan.args[index];
-  if (!(spec.dtype == view.dtype)) {
-    const bool otherSign = spec.dtype.code == TypeCode::Int && view.dtype.code == TypeCode::UInt &&
-                           spec.dtype.bits == view.dtype.bits;
-    fail(PyExc_TypeError, index,
-         "expected a tensor of dtype " + spec.dtype.str() + ", got dtype " + view.dtype.str() +
-             (otherSign ? ": the kernel was compiled for signed numbers; compile it for an array of "
-                          "this dtype, or pass a signed view of the memory"
-                        : ""));
-  }
-  if (view.rank != spec.rank)
-    fail(PyExc_ValueError, index,
-         "expected a tensor of rank " + std::to_string(spec.rank) + ", got rank " +
-             std::to_string(view.rank) + " with shape " + extentsText(view.shape, view.rank));
-}
+// What an argument is compared with at every call stays short and is compiled into bindView; why it does
+// not fit is said by functions of their own.
 
-/// Writes extents and strides of \p view, in elements; whether it has no element.
-bool BoundArguments::readLayout(size_t index, const TensorView &view, int64_t *shape,
-                                int64_t *strides) const {
+namespace {
+
+/// Writes extents and strides of \p view, in elements. The dimension whose stride is no multiple of the
+/// element size, or -1.
+inline int readLayout(const TensorView &view, int64_t *shape, int64_t *strides) {
   // Element sizes are powers of two, and a division takes longer than all the rest.
   const int64_t partOfUnit = view.strideUnit - 1;
   const int unitShift = __builtin_ctzll(static_cast<uint64_t>(view.strideUnit));
   int64_t compact = 1;
-  bool empty = false;
   for (int i = view.rank - 1; i >= 0; --i) {
-    shape[i] = view.shape[i];
-    empty |= shape[i] == 0;
+    const int64_t extent = view.shape[i];
+    shape[i] = extent;
     if (!view.strides) {
       strides[i] = compact;
-      compact *= shape[i];
+      compact *= extent;
     } else if ((view.strides[i] & partOfUnit) == 0) {
       strides[i] = view.strides[i] >> unitShift;
     } else {
-      fail(PyExc_ValueError, index,
-           "stride of dimension " + std::to_string(i) + " is " + std::to_string(view.strides[i]) +
-               " bytes, not a multiple of the element size");
+      return i;
     }
   }
+  return -1;
+}
+
+inline bool isEmpty(const int64_t *shape, int rank) {
+  bool empty = false;
+  for (int i = 0; i < rank; ++i)
+    empty |= shape[i] == 0;
   return empty;
 }
 
-void BoundArguments::checkExtent(size_t index, int dimension, const int64_t *shape) const {
-  const ArgSpec &spec = plan.args[index];
-  const int64_t extent = shape[dimension], divisor = spec.shapeDiv[dimension];
-  if (spec.shape[dimension] != kDynamic) {
-    if (extent != spec.shape[dimension])
-      fail(PyExc_ValueError, index,
-           "expected shape " + extentsText(spec.shape.data(), spec.rank) + ", got " +
-               extentsText(shape, spec.rank));
-    return;
-  }
-  if (extent > INT32_MAX)
-    fail(PyExc_ValueError, index,
-         "extent " + std::to_string(extent) + " of dimension " + std::to_string(dimension) +
-             " does not fit in 32 bits");
-  if (divisor > 1 && extent % divisor != 0)
-    fail(PyExc_ValueError, index,
-         "expected extent of dimension " + std::to_string(dimension) + " to be divisible by " +
-             std::to_string(divisor) + ", got " + std::to_string(extent));
+inline bool extentFits(const ArgSpec &spec, int i, int64_t extent) {
+  if (spec.shape[i] != kDynamic)
+    return extent == spec.shape[i];
+  return extent <= INT32_MAX && (spec.shapeDiv[i] <= 1 || extent % spec.shapeDiv[i] == 0);
 }
 
 /// \p used is false of an empty array and in a dimension of extent 1, whose only coordinate is 0: no
 /// access depends on such a stride.
-void BoundArguments::checkStride(size_t index, int dimension, const int64_t *strides,
-                                 bool used) const {
+inline bool strideFits(const ArgSpec &spec, int i, int64_t stride, bool used) {
+  if (spec.strides[i] != kDynamic)
+    return stride == spec.strides[i] || !used;
+  if (spec.indexWidth[i] == 32 && stride != static_cast<int32_t>(stride))
+    return false;
+  return spec.strideDiv[i] <= 1 || !used || stride % spec.strideDiv[i] == 0;
+}
+
+} // namespace
+
+void BoundArguments::failType(size_t index, const TensorView &view) const {
   const ArgSpec &spec = plan.args[index];
-  const int64_t stride = strides[dimension], divisor = spec.strideDiv[dimension];
-  if (spec.strides[dimension] != kDynamic) {
-    if (used && stride != spec.strides[dimension])
-      fail(PyExc_ValueError, index,
-           "expected strides " + extentsText(spec.strides.data(), spec.rank) +
-               " (elements), got " + extentsText(strides, spec.rank));
-    return;
-  }
-  if (spec.indexWidth[dimension] == 32 && (stride > INT32_MAX || stride < INT32_MIN))
+  if (spec.dtype == view.dtype)
     fail(PyExc_ValueError, index,
-         "stride " + std::to_string(stride) + " of dimension " + std::to_string(dimension) +
+         "expected a tensor of rank " + std::to_string(spec.rank) + ", got rank " +
+             std::to_string(view.rank) + " with shape " + extentsText(view.shape, view.rank));
+  const bool otherSign = spec.dtype.code == TypeCode::Int && view.dtype.code == TypeCode::UInt &&
+                         spec.dtype.bits == view.dtype.bits;
+  fail(PyExc_TypeError, index,
+       "expected a tensor of dtype " + spec.dtype.str() + ", got dtype " + view.dtype.str() +
+           (otherSign ? ": the kernel was compiled for signed numbers; compile it for an array of this "
+                        "dtype, or pass a signed view of the memory"
+                      : ""));
+}
+
+void BoundArguments::failExtent(size_t index, int i, const int64_t *shape) const {
+  const ArgSpec &spec = plan.args[index];
+  if (spec.shape[i] != kDynamic)
+    fail(PyExc_ValueError, index,
+         "expected shape " + extentsText(spec.shape.data(), spec.rank) + ", got " +
+             extentsText(shape, spec.rank));
+  if (shape[i] > INT32_MAX)
+    fail(PyExc_ValueError, index,
+         "extent " + std::to_string(shape[i]) + " of dimension " + std::to_string(i) +
              " does not fit in 32 bits");
-  if (used && divisor > 1 && stride % divisor != 0)
+  fail(PyExc_ValueError, index,
+       "expected extent of dimension " + std::to_string(i) + " to be divisible by " +
+           std::to_string(spec.shapeDiv[i]) + ", got " + std::to_string(shape[i]));
+}
+
+void BoundArguments::failStride(size_t index, int i, const int64_t *strides) const {
+  const ArgSpec &spec = plan.args[index];
+  if (spec.strides[i] != kDynamic)
     fail(PyExc_ValueError, index,
-         "expected stride of dimension " + std::to_string(dimension) + " to be divisible by " +
-             std::to_string(divisor) + ", got " + std::to_string(stride));
+         "expected strides " + extentsText(spec.strides.data(), spec.rank) + " (elements), got " +
+             extentsText(strides, spec.rank));
+  if (spec.indexWidth[i] == 32 && strides[i] != static_cast<int32_t>(strides[i]))
+    fail(PyExc_ValueError, index,
+         "stride " + std::to_string(strides[i]) + " of dimension " + std::to_string(i) +
+             " does not fit in 32 bits");
+  fail(PyExc_ValueError, index,
+       "expected stride of dimension " + std::to_string(i) + " to be divisible by " +
+           std::to_string(spec.strideDiv[i]) + ", got " + std::to_string(strides[i]));
 }
 
 /// Whether the kernel may store to the array; a torch tensor is noted as written.
@@ -312,12 +324,19 @@ void BoundArguments::checkMemory(size_t index, const TensorView &view, bool empt
 
 void BoundArguments::bindView(size_t index, const TensorView &view, const DevicePolicy &policy) {
   const ArgSpec &spec = plan.args[index];
-  checkType(index, view);
+  if (!(spec.dtype == view.dtype) || view.rank != spec.rank)
+    failType(index, view);
   int64_t *shape = dims + spec.dimOffset, *strides = shape + spec.rank;
-  const bool empty = readLayout(index, view, shape, strides);
+  if (const int i = readLayout(view, shape, strides); i >= 0)
+    fail(PyExc_ValueError, index,
+         "stride of dimension " + std::to_string(i) + " is " + std::to_string(view.strides[i]) +
+             " bytes, not a multiple of the element size");
+  const bool empty = isEmpty(shape, spec.rank);
   for (int i = 0; i < spec.rank; ++i) {
-    checkExtent(index, i, shape);
-    checkStride(index, i, strides, !empty && shape[i] != 1);
+    if (!extentFits(spec, i, shape[i]))
+      failExtent(index, i, shape);
+    if (!strideFits(spec, i, strides[i], !empty && shape[i] != 1))
+      failStride(index, i, strides);
   }
   if (spec.stored && !empty)
     checkDistinct(index, shape, strides);

@@ -45,10 +45,9 @@ private:
   void bindView(size_t index, const TensorView &view, const DevicePolicy &policy);
   void bindStores(size_t index, const TensorView &view);
   [[noreturn]] void fail(PyObject *type, size_t index, const std::string &what) const;
-  bool readLayout(size_t index, const TensorView &view, int64_t *shape, int64_t *strides) const;
-  void checkType(size_t index, const TensorView &view) const;
-  void checkExtent(size_t index, int dimension, const int64_t *shape) const;
-  void checkStride(size_t index, int dimension, const int64_t *strides, bool used) const;
+  [[noreturn]] void failType(size_t index, const TensorView &view) const;
+  [[noreturn]] void failExtent(size_t index, int i, const int64_t *shape) const;
+  [[noreturn]] void failStride(size_t index, int i, const int64_t *strides) const;
   void checkSpan(size_t index, const int64_t *shape, const int64_t *strides) const;
   void checkMemory(size_t index, const TensorView &view, bool empty,
                    const DevicePolicy &policy) const;
