@@ -43,11 +43,6 @@ class Exchange:
     emit: Callable[[ir.Value], ir.Value]
 
 
-def xor_map(wave: int, bits: int) -> SourceMap:
-    """Every lane reads from the lane whose number differs in these bits."""
-    return tuple(lane ^ bits for lane in range(wave))
-
-
 def _matches(wanted: SourceMap, offered: Iterator[int] | list[int]) -> bool:
     return all(w is None or w == o for w, o in zip(wanted, offered, strict=True))
 
