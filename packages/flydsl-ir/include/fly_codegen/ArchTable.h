@@ -34,6 +34,9 @@ enum class ArchFeature : unsigned {
   Clusters,         ///< workgroup clusters
   SplitWaitCounters,///< s_wait_loadcnt and relatives in place of s_waitcnt
   LegacyWaitCounter,///< s_waitcnt
+  SplitBarriers,    ///< s_barrier_signal and s_barrier_wait in place of s_barrier; s_sleep_var
+  AtomicSubClamp,   ///< atomics that subtract down to zero
+  Graphics,         ///< exports, the stack of ray tracing
   FP8IsFNUZ,        ///< 8-bit floats use the FNUZ encodings
   ConvertFP8,       ///< v_cvt_* between f32 and fp8, bf8
   ConvertScaled2,   ///< v_cvt_scalef32_pk_*: two fp4, fp8, bf8 and f16, bf16, f32, with a scale
