@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import textwrap
 from dataclasses import asdict
@@ -206,6 +207,9 @@ def main(argv: list[str] | None = None) -> int:
         else:
             facts = collect_info()
             print(json.dumps(facts, indent=2) if options.json else format_info(facts))
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader (`head`) has seen enough; what is left must not fail again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (RuntimeError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
