@@ -105,7 +105,7 @@ public:
       recorded = 0;
       waves = wg.numWaves;
       last.assign(size_t(wg.clusterSize) * waves, ~size_t(0));
-      traces.assign(wg.clusterSize, GroupTrace());
+      traces.resize(wg.clusterSize);
       counted.issued.assign(wg.clusterSize, 0);
     }
     bool sampled = (shared.profile.what & kProfileTiming) && linear >= shared.first &&
@@ -117,7 +117,9 @@ public:
     const Selection &s = shared.profile.selection;
     traces[slot].shown = !s.one || (wg.id[0] == s.workgroup[0] && wg.id[1] == s.workgroup[1] &&
                                     wg.id[2] == s.workgroup[2]);
-    traces[slot].waves.resize(sampled ? wg.numWaves : 0);
+    traces[slot].waves.clear();
+    if (sampled)
+      traces[slot].waves.resize(wg.numWaves);
   }
 
   void endGroup(Workgroup &wg) override {
@@ -363,6 +365,7 @@ public:
     std::copy(d.grid, d.grid + 3, p.grid);
     std::copy(d.block, d.block + 3, p.block);
     p.waveSize = k.waveSize();
+    p.clusterSize = d.cluster[0] * d.cluster[1] * d.cluster[2];
     p.wavesPerGroup = (d.block[0] * d.block[1] * d.block[2] + p.waveSize - 1) / p.waveSize;
     p.vgprs = k.vgprs;
     p.sgprs = k.sgprs;
@@ -381,11 +384,9 @@ public:
     shared.resident = uint64_t(p.arch->computeUnits) * o.groupsPerCu;
     shared.samples = std::max(kLeastSampledGroups, 4 * o.groupsPerCu);
     shared.opsPerGroup = kTraceOps / shared.samples;
-    // Clusters go to a die as a whole.
-    const uint64_t clusterSize = std::max<uint64_t>(1, uint64_t(d.cluster[0]) * d.cluster[1] * d.cluster[2]);
     const bool timing = what & kProfileTiming;
     shared.traffic = Traffic::take(*p.arch, p.infos.size(),
-                                   timing ? std::max<uint64_t>(1, shared.resident / clusterSize) : 0);
+                                   timing ? std::max<uint64_t>(1, shared.resident / p.clusterSize) : 0);
     shared.first = selection.computeUnit % shared.stride;
     const int64_t *at = selection.workgroup;
     if (selection.one && at[0] < d.grid[0] && at[1] < d.grid[1] && at[2] < d.grid[2]) {
