@@ -35,10 +35,12 @@ enum class ArchFeature : unsigned {
   AsyncLdsCopy,     ///< global_load_async_to_lds_*, with a wait counter of its own
   TensorDataMover,  ///< tensor_load_to_lds / tensor_store_from_lds
   Clusters,         ///< workgroup clusters
-  SplitBarriers,    ///< s_barrier_signal and s_barrier_wait
+  SplitBarriers,    ///< s_barrier_signal and s_barrier_wait in place of s_barrier; s_sleep_var
   NamedBarriers,    ///< barriers of some waves of a workgroup
   SplitWaitCounters,///< s_wait_loadcnt and relatives in place of s_waitcnt
   LegacyWaitCounter,///< s_waitcnt
+  AtomicSubClamp,   ///< atomics that subtract down to zero
+  Graphics,         ///< exports, the stack of ray tracing
   FP8IsFNUZ,        ///< 8-bit floats use the FNUZ encodings
   ConvertFP8,       ///< v_cvt_* between f32 and fp8, bf8
   ConvertScaled2,   ///< v_cvt_scalef32_pk_*: two fp4, fp8, bf8 and f16, bf16, f32, with a scale

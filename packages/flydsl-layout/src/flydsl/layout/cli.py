@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -186,5 +187,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (LayoutError, OSError) as e:
         print(f"flydsl-layout: {e}", file=sys.stderr)
         return 1
-    print(json.dumps(data, indent=2) if a.json else text)
+    try:
+        print(json.dumps(data, indent=2) if a.json else text, flush=True)
+    except BrokenPipeError:  # the reader (`head`) has seen enough; what is left must not fail again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 from flydsl._mlir import ir
@@ -11,7 +10,7 @@ from flydsl.tracing.locations import needs_trace
 
 from .._emit import mlir_type
 from .._target import require_feature, target_row
-from ..primitive.types import AtomicOp, atomic_value_type
+from ..primitive.types import AtomicOp, atomic_value_type, descriptor_int
 
 __all__ = [
     "BufferAtomic", "BufferAtomicAdd", "BufferAtomicMax", "BufferAtomicMin", "BufferAtomicPkAdd", "BufferCopy",
@@ -35,12 +34,16 @@ def _sign(elem_ty: Any) -> bool | None:
     return getattr(elem_ty, "signed", None)
 
 
+def _shape(m: Any, n: Any, k: Any) -> tuple[int, int, int]:
+    return tuple(descriptor_int(extent, "an extent of a matrix instruction") for extent in (m, n, k))  # type: ignore[return-value]
+
+
 @needs_trace
 def BufferCopy(bit_size: int, cache_modifier: int = 0) -> ir.Type:
     """Copy of `bit_size` bits to or from a buffer tensor. State: ``soffset`` (elements)."""
     if bit_size not in (8, 16, 32, 64, 96, 128):
         raise ValueError(f"BufferCopy supports 8, 16, 32, 64, 96 and 128 bits, got {bit_size}")
-    return fly_rocdl.CopyOpCDNA3BufferCopyType.get(bit_size, operator.index(cache_modifier))
+    return fly_rocdl.CopyOpCDNA3BufferCopyType.get(bit_size, descriptor_int(cache_modifier, "the cache modifier"))
 
 
 def BufferCopy8b(cache_modifier: int = 0) -> ir.Type:
@@ -131,7 +134,10 @@ def BufferAtomicMin(val_type: Any) -> ir.Type:
 @needs_trace
 def BufferAtomicPkAdd(val_type: Any) -> ir.Type:
     """Packed add of two 16-bit lanes."""
-    return BufferAtomic(AtomicOp.Add, ir.VectorType.get([2], mlir_type(val_type)))
+    lane = mlir_type(val_type)
+    if not isinstance(lane, ir.F16Type | ir.BF16Type):
+        raise ValueError(f"BufferAtomicPkAdd adds two Float16 or two BFloat16, got {val_type}")
+    return BufferAtomic(AtomicOp.Add, ir.VectorType.get([2], lane))
 
 
 def MFMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None) -> ir.Type:
@@ -142,7 +148,7 @@ def MFMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None) -> ir
     if _sign(elem_ty_ab) is False:
         raise ValueError(f"MFMA takes signed integers, got {elem_ty_ab}: its upper half would count as negative")
     ab = mlir_type(elem_ty_ab)
-    return fly_rocdl.MmaOpCDNA3_MFMAType.get(m, n, k, ab, ab, accumulator(elem_ty_acc, ab))
+    return fly_rocdl.MmaOpCDNA3_MFMAType.get(*_shape(m, n, k), ab, ab, accumulator(elem_ty_acc, ab))
 
 
 def WMMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None, *, elem_ty_b: Any = None,
@@ -162,7 +168,7 @@ def WMMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None, *, el
     for name, given in (("sign_a", elem_ty_ab), ("sign_b", elem_ty_ab if elem_ty_b is None else elem_ty_b)):
         if _sign(given):
             options.setdefault(name, True)
-    return cls.get(m, n, k, a, b, accumulator(elem_ty_acc, a), **options)
+    return cls.get(*_shape(m, n, k), a, b, accumulator(elem_ty_acc, a), **options)
 
 
 def WMMAScale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, elem_ty_acc: Any = None, *,
@@ -179,5 +185,5 @@ def WMMAScale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, ele
     a = mlir_type(elem_ty_a)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)
     return fly_rocdl.MmaOpGFX1250_WMMAScaleType.get(
-        m, n, k, a, b, accumulator(elem_ty_acc, a), opsel_a, opsel_b, mod_c, reuse_a, reuse_b, block_size
+        *_shape(m, n, k), a, b, accumulator(elem_ty_acc, a), opsel_a, opsel_b, mod_c, reuse_a, reuse_b, block_size
     )
