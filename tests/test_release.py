@@ -96,6 +96,13 @@ def test_sections_of_a_docstring_are_lists(tmp_path, monkeypatch):
     assert "**Args**\n- `a`: it\n**Raises**\n- `ValueError`: else" in page
 
 
+def test_type_checkers_see_the_public_packages():
+    """`flydsl` itself is a namespace, so that each of its packages states that it has types."""
+    for package in {module.split(".")[1] for modules in site_api.MODULES.values() for module in modules}:
+        (source,) = ROOT.glob(f"packages/*/*/flydsl/{package}")
+        assert (source / "py.typed").exists(), package
+
+
 # --- the site -------------------------------------------------------------------------------------------------------
 
 

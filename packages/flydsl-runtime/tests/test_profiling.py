@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -255,6 +258,16 @@ def test_constants_of_the_model_are_listed() -> None:
     assert "clockMhz" in run("-m", "flydsl.runtime", "model").stdout
     for command in ("model", "coverage"):
         assert "gfx000 is not simulated" in run("-m", "flydsl.runtime", command, "--arch", "gfx000").stderr
+
+
+def test_a_reader_that_leaves() -> None:
+    """`... | head` ends without a word."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "flydsl.runtime", "model", "--arch", "gfx942"]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_file_that_is_no_profile(tmp_path: Path) -> None:

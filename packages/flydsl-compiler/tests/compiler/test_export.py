@@ -321,7 +321,8 @@ def test_exported_host_code_computes_with_floats_and_prints(load: Any, tmp_path:
 def test_what_cannot_be_exported(compiled: Any, load: Any, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         compiled.export_to_c(tmp_path / "missing", "a")
-    for name, prefix in (("a/b", ""), ("", ""), ("1a", ""), ("a", "int"), ("a", "a__b"), ("a", "_A"), ("a-b", "")):
+    for name, prefix in (("a/b", ""), ("", ""), ("1a", ""), ("a", "int"), ("a", "co_await"), ("main", ""),
+                         ("a", "a__b"), ("a", "_A"), ("a-b", "")):
         with pytest.raises(ValueError):
             compiled.export_to_c(tmp_path, name, prefix)
     assert list(tmp_path.glob("*.o")) == []

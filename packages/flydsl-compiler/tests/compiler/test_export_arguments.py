@@ -140,14 +140,15 @@ def test_parameters_named_like_what_the_header_has(load: Any, tmp_path: Path) ->
 
         @flyc.jit
         def pick(x_data: fx.Int32, x: fx.Tensor, x_layout: fx.Int32, pick: fx.Int32, pick_call: fx.Int32, é: fx.Int32,
-                 ü: fx.Int32, status: fx.Int32):
-            write(x, x_data + x_layout + pick + pick_call + é + ü + status).launch(grid=1, block=4)
+                 ü: fx.Int32, status: fx.Int32, linux: fx.Int32, int32_t: fx.Int32, requires: fx.Int32):
+            total = x_data + x_layout + pick + pick_call + é + ü + status + linux + int32_t + requires
+            write(x, total).launch(grid=1, block=4)
     """).pick
-    flyc.compile(function, 1, np.zeros(4, np.int32), 1, 1, 1, 1, 1, 1).export_to_c(tmp_path, "pick")
+    flyc.compile(function, 1, np.zeros(4, np.int32), 1, 1, 1, 1, 1, 1, 1, 1, 1).export_to_c(tmp_path, "pick")
     (tmp_path / "main.c").write_text('#include "pick.h"\nint main(void) { return PICK_NUM_ARGS; }\n', encoding="utf-8")
     compiler = shutil.which("gcc") or shutil.which("cc")
-    for language in ("c", "c++"):
-        command = [compiler, "-x", language, "-Wall", "-Werror", "-fsyntax-only", "main.c"]
+    for language, standard in (("c", "gnu17"), ("c++", "gnu++20")):
+        command = [compiler, "-x", language, f"-std={standard}", "-Wall", "-Werror", "-fsyntax-only", "main.c"]
         subprocess.run(command, cwd=tmp_path, check=True)
     header = (tmp_path / "pick.h").read_text(encoding="utf-8")
     assert "int32_t x_data, void *x__data, const pick_x__layout_t *x__layout, int32_t x_layout, int32_t pick_" in header

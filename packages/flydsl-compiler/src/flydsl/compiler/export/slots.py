@@ -12,12 +12,16 @@ from ..store.artifact import CompiledArtifact
 
 __all__ = ["KEYWORDS", "Slot", "slots_of"]
 
+#: Keywords of C23 and C++26, what the header itself names, macros of GNU's C, and what every program has.
 KEYWORDS = frozenset(
-    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr "
-    "continue decltype default delete do double else enum explicit export extern false float for friend goto if "
-    "inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public "
-    "register restrict return short signed sizeof static struct switch template this throw true try typedef typeid "
-    "typename union unsigned using virtual void volatile wchar_t while xor xor_eq args stream status device".split()
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
+    "co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue "
+    "contract_assert decltype default delete do double dynamic_cast else enum explicit export extern false float "
+    "for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private "
+    "protected public register reinterpret_cast requires restrict return short signed sizeof static static_assert "
+    "static_cast struct switch template this thread_local throw true try typedef typeid typename typeof "
+    "typeof_unqual union unsigned using virtual void volatile wchar_t while xor xor_eq args stream status device "
+    "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t linux unix main".split()
 )
 
 #: What parameters of the typed call end in, by the kind of the argument.

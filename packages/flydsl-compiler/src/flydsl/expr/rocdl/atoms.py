@@ -9,7 +9,7 @@ from flydsl.tracing.lazy import fly_rocdl
 from flydsl.tracing.locations import needs_trace
 
 from .._emit import mlir_type
-from .._target import require_arch, target_arch
+from .._target import require_feature, target_row
 from ..primitive.types import AtomicOp, atomic_value_type, descriptor_int
 
 __all__ = [
@@ -82,13 +82,13 @@ def BufferCopy128b(cache_modifier: int = 0) -> ir.Type:
 @needs_trace
 def BufferCopyLDS(bit_size: int) -> ir.Type:
     """Direct copy from a buffer tensor to LDS. State: ``soffset`` (elements), ``imm_offset`` (bytes)."""
-    arch = target_arch()
-    if arch.startswith(("gfx11", "gfx120")):
-        raise ValueError(f"BufferCopyLDS is not supported on target arch {arch!r}: it has no LDS DMA")
+    row = target_row()
+    if row.has("buffer_rsrc_rdna"):
+        raise ValueError(f"BufferCopyLDS is not supported on target arch {row.name!r}: it has no LDS DMA")
     if bit_size not in (32, 128):
         raise ValueError(f"unsupported bitSize = {bit_size}: BufferCopyLDS moves 32 or 128 bits")
     if bit_size == 128:
-        require_arch("BufferCopyLDS128b", "gfx95", instead="; use BufferCopyLDS32b")
+        require_feature("BufferCopyLDS128b", "buffer_lds_dma128", "; use BufferCopyLDS32b")
     return fly_rocdl.CopyOpCDNA3BufferCopyLDSType.get(bit_size)
 
 
@@ -158,13 +158,11 @@ def WMMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None, *, el
     The accumulator is f32 by default, i32 of integers. ``sign_a`` and ``sign_b`` say whether integers are signed: by
     default as the class of the operand says (`fx.Int8`, `fx.Uint8`), and unsigned for an MLIR type, which does not say.
     """
-    arch = target_arch()
-    for prefix, name in (("gfx1250", "GFX1250"), ("gfx120", "GFX120X"), ("gfx11", "GFX11")):
-        if arch.startswith(prefix):
-            cls = getattr(fly_rocdl, f"MmaOp{name}_WMMAType")
-            break
-    else:
-        raise ValueError(f"WMMA is not available on target arch {arch!r}")
+    row = target_row()
+    kind = next((kind for kind in ("GFX1250", "GFX120X", "GFX11") if row.has(f"wmma_{kind.lower()}")), None)
+    if kind is None:
+        raise ValueError(f"WMMA is not available on target arch {row.name!r}")
+    cls = getattr(fly_rocdl, f"MmaOp{kind}_WMMAType")
     a = mlir_type(elem_ty_ab)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)
     for name, given in (("sign_a", elem_ty_ab), ("sign_b", elem_ty_ab if elem_ty_b is None else elem_ty_b)):

@@ -1,5 +1,7 @@
 """RMS norm and layer norm: forward, with residual add and quantised output, and backward."""
 
+from typing import Any as _Any
+
 from . import backward, layer_builders, rms_builders
 from .backward import *  # noqa: F403
 from .layer_builders import *  # noqa: F403
@@ -15,7 +17,7 @@ _ARRAY_FORMS = (
 )
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> _Any:
     if name in ("rmsnorm_autotuned", "rmsnorm_configs"):
         import importlib
 
