@@ -234,4 +234,6 @@ class TiledMma(FlyValue):
 
     def thread_values(self, operand: str, shape: tuple[int, ...]) -> Any:
         """Thread-value layout of operand 'A', 'B' or 'C' for a tile of a static shape, as `ThreadValues`."""
+        if str(operand).upper() not in ("A", "B", "C"):
+            raise ValueError(f"operand must be 'A', 'B' or 'C', got {operand!r}")
         return functions.mma_thread_values(self.type, operand, tuple(shape))
