@@ -167,6 +167,31 @@ def test_a_weight_that_has_no_order_yet_is_refused():
     assert torch.equal(kernels.capture(lambda: ops.conv(x, weight), warmup=0).replay(), expected)
 
 
+def test_weights_that_change_behind_the_capture():
+    """A graph reads their copies in the order of the kernel: these follow, also where others are made outside of it."""
+    x, weight = random(3, 64, dtype="bf16"), random(32, 64, dtype="bf16", seed=1)
+    experts = [torch.nn.Parameter(random(2, *shape, dtype="bf16", seed=i) / 8) for i, shape in
+               enumerate(((128, 64), (64, 64)))]
+    mask, ids, weights = torch.tensor([1, 1, 0]), torch.tensor([[0], [1], [0]]), torch.ones(3, 1)
+
+    def step():
+        return ops.linear(x, weight), ops.moe(x, *experts, weights, ids, expert_mask=mask)
+
+    graph = kernels.capture(step)
+    optimizer = torch.optim.SGD(experts, lr=0.5, fused=True)
+    for one in experts:
+        one.grad = torch.ones_like(one)
+    for change in (lambda: weight.mul_(-2), lambda: experts[0].detach().mul_(3), optimizer.step, lambda: None):
+        change()
+        outside = [y.clone() for y in graph.replay()]
+        with torch.no_grad():
+            assert all(map(torch.equal, outside, step()))  # which makes new copies
+        assert all(map(torch.equal, outside, graph.replay()))
+    mask[1] = 0
+    with pytest.raises(RuntimeError, match="in a way that a graph cannot follow: capture again"):
+        graph.replay()
+
+
 def test_a_kernel_that_is_stopped_is_told_at_its_replay():
     indices, table = torch.tensor([1, 3]), random(4, 8)
     graph = kernels.capture(lambda: ops.embedding(indices, table))
