@@ -9,6 +9,7 @@ import flydsl.kernels as kernels
 import flydsl.runtime as rt
 from flydsl.kernels import ops
 from flydsl.kernels.elementwise.add import build_add_module
+from flydsl.kernels.patching.op import MOE_MODULES
 
 pytestmark = [needs(*GENERAL_GEMM), pytest.mark.one_arch]  # what it runs has tests
 ROOM, PROMPT = 16, 5  # tokens that a cache has room for, and that it begins with
@@ -172,16 +173,19 @@ def test_weights_that_change_behind_the_capture():
     x, weight = random(3, 64, dtype="bf16"), random(32, 64, dtype="bf16", seed=1)
     experts = [torch.nn.Parameter(random(2, *shape, dtype="bf16", seed=i) / 8) for i, shape in
                enumerate(((128, 64), (64, 64)))]
+    layers = [random(64, 64, dtype="bf16", seed=i) / 8 for i in range(2)]
     mask, ids, weights = torch.tensor([1, 1, 0]), torch.tensor([[0], [1], [0]]), torch.ones(3, 1)
 
     def step():
-        return ops.linear(x, weight), ops.moe(x, *experts, weights, ids, expert_mask=mask)
+        split = MOE_MODULES(x, layers, [layers[0]], weights[:, :1], ids * 0, "silu", None, None, None, False, False)
+        return ops.linear(x, weight), ops.moe(x, *experts, weights, ids, expert_mask=mask), split
 
     graph = kernels.capture(step)
     optimizer = torch.optim.SGD(experts, lr=0.5, fused=True)
     for one in experts:
         one.grad = torch.ones_like(one)
-    for change in (lambda: weight.mul_(-2), lambda: experts[0].detach().mul_(3), optimizer.step, lambda: None):
+    for change in (lambda: weight.mul_(-2), lambda: experts[0].detach().mul_(3), lambda: layers[1].neg_(),
+                   optimizer.step, lambda: None):
         change()
         outside = [y.clone() for y in graph.replay()]
         with torch.no_grad():

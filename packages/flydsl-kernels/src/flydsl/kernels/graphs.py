@@ -7,7 +7,7 @@ launches before and after it: the graph has all that the function computes, patc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -26,7 +26,7 @@ import flydsl.runtime as rt
 from .declared import operations
 from .host.arrays import device_type, on_stream
 from .host.config import require
-from .host.weights import Kept, used
+from .host.weights import used
 
 __all__ = ["CapturedGraph", "capture"]
 
@@ -43,8 +43,9 @@ class CapturedGraph:
         result: what the function returned; each replay writes its tensors anew.
     """
 
-    def __init__(self, result: Any, replay: Callable[[], None], orders: list[Kept]) -> None:
-        self.result, self._replay, self._orders = result, replay, orders
+    def __init__(self, result: Any, replay: Callable[[], None],
+                 renewals: Iterable[Callable[[], None]] = ()) -> None:
+        self.result, self._replay, self._renewals = result, replay, tuple(renewals)
 
     def replay(self) -> Any:
         """Compute again, of what is in the function's tensors now; the result.
@@ -55,8 +56,8 @@ class CapturedGraph:
             SimulatorError: a kernel was stopped; on a GPU errors come at the next synchronisation, as all do.
         """
         with torch.no_grad():
-            for order in self._orders:
-                order.renew()
+            for renew in self._renewals:
+                renew()
         self._replay()
         return self.result
 
@@ -84,9 +85,9 @@ def capture(function: Callable[[], Any], warmup: int = 1) -> CapturedGraph:
     with torch.no_grad():
         for _ in range(warmup):
             function()
-        with used() as orders:
+        with used() as renewals:
             captured = _captured_by_torch if device_type() == "cuda" else _captured_on_the_host
-            return CapturedGraph(*captured(function), list({id(one): one for one in orders}.values()))
+            return CapturedGraph(*captured(function), renewals.values())
 
 
 def _captured_by_torch(function: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:

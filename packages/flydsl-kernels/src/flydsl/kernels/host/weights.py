@@ -15,11 +15,11 @@ from .arrays import is_recorded, is_torch
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Kept", "clear_preshuffle_cache", "in_order", "in_order_of", "preshuffled", "used"]
+__all__ = ["clear_preshuffle_cache", "in_order", "in_order_of", "preshuffled", "used"]
 
 
 @dataclass
-class Kept:
+class _Kept:
     """What was made of weights, and of what state of theirs.
 
     Attributes:
@@ -31,23 +31,23 @@ class Kept:
     state: list[Any]
     steps: int
     made: Any
-    make: Callable[..., Any]
 
     def made_of(self, weights: tuple[Any, ...]) -> bool:
         """Whether it was made of just what these hold."""
         return (self.state == _state(weights) and all(r() is w for r, w in zip(self.weights, weights, strict=True))
                 and (self.steps == _steps.count or not any(w.requires_grad for w in weights)))
 
-    def renew(self) -> None:
+    def renew(self, make: Callable[..., Any]) -> None:
         """Make it again at its place, if its weights have changed. RuntimeError if that is not possible."""
         weights = tuple(reference() for reference in self.weights)
         if any(w is None for w in weights) or self.made_of(weights):
             return
-        state, made = _state(weights), self.make(*(w.detach().contiguous() for w in weights))
-        if is_torch(made) and made.shape == self.made.shape and made.dtype == self.made.dtype:
-            self.made.copy_(made)
-        elif is_torch(made) or made != self.made:
-            raise RuntimeError("a weight or mask has changed in a way that a graph cannot follow: capture again")
+        state, made = _state(weights), _made(make, weights)
+        for new, old in zip(*(x if isinstance(x, tuple) else (x,) for x in (made, self.made)), strict=True):
+            if is_torch(new) and new.shape == old.shape and new.dtype == old.dtype:
+                old.copy_(new)
+            elif is_torch(new) or new != old:
+                raise RuntimeError("a weight or mask has changed in a way that a graph cannot follow: capture again")
         self.state, self.steps = state, _steps.count
 
 
@@ -68,9 +68,9 @@ class _Steps:
         return register_optimizer_step_post_hook(step)
 
 
-_shuffled: dict[tuple[Any, ...], Kept] = {}
+_shuffled: dict[tuple[Any, ...], _Kept] = {}
 _steps = _Steps()
-_used: ContextVar[list[Kept] | None] = ContextVar("used", default=None)
+_used: ContextVar[dict[int, Callable[[], None]] | None] = ContextVar("used", default=None)
 
 
 def _state(weights: tuple[Any, ...]) -> list[Any]:
@@ -79,10 +79,15 @@ def _state(weights: tuple[Any, ...]) -> list[Any]:
             for w in weights]
 
 
+def _made(make: Callable[..., Any], weights: tuple[Any, ...]) -> Any:
+    return make(*(w.detach().contiguous() for w in weights))
+
+
 @contextmanager
-def used() -> Iterator[list[Kept]]:
-    """What is used within it of this module: a graph has their addresses, and nothing else keeps them."""
-    found: list[Kept] = []
+def used() -> Iterator[dict[int, Callable[[], None]]]:
+    """For a graph: of all that is used within it of this module, in that order, what makes it again at its place where
+    weights have changed. Nothing else keeps what a graph has the addresses of."""
+    found: dict[int, Callable[[], None]] = {}
     token = _used.set(found)
     try:
         yield found
@@ -113,11 +118,10 @@ def in_order_of(weights: tuple[torch.Tensor, ...], order: str, make: Callable[..
                                "recorded: call the function once before it is captured")
         references = [weakref.ref(w, lambda _: _shuffled.pop(key, None)) for w in weights]
         assert _steps.counted is not None
-        found = Kept(references, _state(weights), _steps.count, make(*(w.detach().contiguous() for w in weights)), make)
-        _shuffled[key] = found
+        found = _shuffled[key] = _Kept(references, _state(weights), _steps.count, _made(make, weights))
     recorded = _used.get()
-    if recorded is not None:
-        recorded.append(found)
+    if recorded is not None:  # only there `make` is kept, which may hold weights
+        recorded[id(found)] = functools.partial(found.renew, make)
     return found.made
 
 
