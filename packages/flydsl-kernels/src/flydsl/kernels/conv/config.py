@@ -40,6 +40,7 @@ class ConvConfig(KernelConfig):
         taps, channels: of the filter, and of the input, a multiple of 8 words; None: they are given at the launch.
         bias: an f32 of each output channel is added.
         splits: workgroups that share the k of a tile; their sums in f32 are added by a second kernel.
+        sums: the output is f32 [positions, channels], without a bias.
     """
 
     dtype: str
@@ -53,6 +54,7 @@ class ConvConfig(KernelConfig):
     channels: int | None = None
     bias: bool = False
     splits: int = 1
+    sums: bool = False
 
     @property
     def threads(self) -> int:
@@ -80,7 +82,7 @@ class ConvConfig(KernelConfig):
     @property
     def out(self) -> Any:
         """Class of the output."""
-        return self.word
+        return fx.Float32 if self.sums else self.word
 
     def tiles(self, sizes: Mapping[str, Any]) -> Any:
         """Tiles of k of a launch."""

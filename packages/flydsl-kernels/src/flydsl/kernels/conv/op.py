@@ -82,6 +82,20 @@ def _dtypes(where: str, x: Any, *others: Any, accepted: tuple[str, ...] = HALVES
 # ------------------------------------------------------------------------------------------- plans
 
 
+def _product(x: Any, weight: Any, out: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Product:
+    return Product(_view(x, 1, groups, (1, 0, 3, 4, 5, 2)), _view(weight, 0, groups, (0, 1, 3, 4, 5, 2)),
+                   _three(out, 1), _three(stride, 1), _three(padding, 0), _three(dilation, 1),
+                   keep=(weight, f"conv {groups}"))
+
+
+def plan_sums(where: str, target: Target, x: Any, weight: Any, stride: Any, padding: Any) -> Plan:
+    """The plan of a convolution of 16-bit arrays of checked shapes, whose result is f32 [positions, channels]."""
+    dtype, once = _dtypes(where, x, weight), (1, 1, 1)
+    out = out_sizes(x.shape[2:], weight.shape[2:], stride, padding, once)
+    product = _product(x, weight, out, stride, padding, once, 1)
+    return plan_product(where, target, dtype, product, sums=True)
+
+
 def _plan(target: Target, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
           groups: int) -> Plan | None:
     where = "conv"
@@ -96,9 +110,7 @@ def _plan(target: Target, x: Any, weight: Any, bias: Any, stride: Any, padding: 
     out = _check(where, x.shape, weight.shape, bias, stride, padding, dilation, groups)
     if 0 in x.shape:
         return None
-    product = Product(_view(x, 1, groups, (1, 0, 3, 4, 5, 2)), _view(weight, 0, groups, (0, 1, 3, 4, 5, 2)),
-                      _three(out, 1), _three(stride, 1), _three(padding, 0), _three(dilation, 1),
-                      keep=(weight, f"conv {groups}"))
+    product = _product(x, weight, out, stride, padding, dilation, groups)
     return plan_product(where, target, dtype, product, _float32(bias))
 
 
