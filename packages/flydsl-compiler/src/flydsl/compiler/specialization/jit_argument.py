@@ -430,13 +430,11 @@ def _builtin_registration(py_type: type) -> tuple[Any, Any] | None:
 
 def _check_scalar(name: str, annotation: Any, value: Any) -> None:
     """Range and kind of a Python number for a numeric annotation (or the default type of the number)."""
-    if isinstance(value, (bool, int)) and getattr(annotation, "is_integer", False):
-        width, signed = annotation.width, annotation.signed
-        low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed and width > 1 else (0, (1 << width) - 1)
-        if not low <= int(value) <= high:
-            raise OverflowError(f"argument {name!r}: {value} does not fit {annotation.__name__} ({low} .. {high})")
-    if isinstance(value, float) and getattr(annotation, "is_integer", False):
-        raise TypeError(f"argument {name!r}: {annotation.__name__} got the float {value!r}; convert it with int(...)")
+    from flydsl.expr._number_protocol import misfit
+
+    error = misfit(annotation, value)
+    if error is not None:
+        raise type(error)(f"argument {name!r}: {error}")
 
 
 def is_tensor(value: Any) -> bool:
