@@ -83,7 +83,10 @@ def test_no_loop_of_attention_is_worse_than_recorded(loop):
 
 def test_the_page_lists_what_is_recorded():
     """Every loop below 90 per cent, with what it waits for."""
-    assert loops_page.PAGE.read_text() == loops_page.page(json.loads(hot_loops.RECORD.read_text()))
+    records = json.loads(hot_loops.RECORD.read_text())
+    assert loops_page.PAGE.read_text() == loops_page.page(records)
+    for name, table in loops_page.TABLES.items():
+        assert table(records) in (loops_page.FOLDER / name).read_text(), f"{name}: run bench/loops_page.py"
     of_launches = {loop.label for loop in attention.steady_loops(target())}
     low = {name: found for name, found in hot_loops.recorded(ARCH).items() if found["loop"] < 100 * hot_loops.BUSY}
     assert {name for name, found in low.items() if not found.get("lost")} <= of_launches

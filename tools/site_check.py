@@ -6,8 +6,10 @@ import functools
 import http.server
 import shutil
 import threading
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 #: Looked up in the search of the site; each must be found.
@@ -67,8 +69,6 @@ def in_browser(site: Path) -> list[str]:
     """Every page opened in headless chromium: errors of scripts, search, dark mode, a narrow screen."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.support.ui import WebDriverWait
 
     browser, driver_path = shutil.which("chromium"), shutil.which("chromedriver")
     if not browser or not driver_path:
@@ -81,39 +81,52 @@ def in_browser(site: Path) -> list[str]:
     server = _serve(site)
     root = f"http://127.0.0.1:{server.server_port}/"
     driver = webdriver.Chrome(options=options, service=Service(driver_path))
-    found: list[str] = []
     try:
-        driver.set_window_size(*NARROW)
-        # A phone's width for certain: a window may be no narrower than its frame.
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
-                               {"width": NARROW[0], "height": NARROW[1], "deviceScaleFactor": 1, "mobile": True})
-        for path in sorted(site.rglob("*.html")):
-            name = str(path.relative_to(site))
-            driver.get(root + name)
-            wide = driver.execute_script("return document.documentElement.scrollWidth")
-            if wide > NARROW[0] + 1:
-                found.append(f"{name}: {wide} pixels wide on a screen of {NARROW[0]}")
-            if name != "404.html" and not driver.execute_script("return document.querySelector('h1')?.innerText"):
-                found.append(f"{name}: has no heading")
-            found += [f"{name}: {entry['message'][:200]}" for entry in driver.get_log("browser")
-                      if entry["level"] == "SEVERE" and "favicon" not in entry["message"]]
-        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        driver.set_window_size(*WIDE)
-        driver.get(root + "index.html")
-        before = driver.execute_script("return document.body.getAttribute('data-md-color-scheme')")
-        driver.execute_script("document.querySelector('form.md-header__option label:not([hidden])').click()")
-        after = driver.execute_script("return document.body.getAttribute('data-md-color-scheme')")
-        if {before, after} != {"default", "slate"}:
-            found.append(f"dark mode: the scheme is {before} and after the switch {after}")
-        for query in QUERIES:
-            driver.get(root + f"index.html?q={query}")
-            try:
-                WebDriverWait(driver, 20).until(
-                    lambda d: d.find_elements(By.CSS_SELECTOR, ".md-search-result__item a[href]")
-                )
-            except Exception:
-                found.append(f"search: nothing found for {query!r}")
+        return [*_narrow_pages(driver, root, site), *_dark_mode(driver, root), *_search(driver, root)]
     finally:
         driver.quit()
         server.shutdown()
-    return found
+
+
+def _narrow_pages(driver: Any, root: str, site: Path) -> Iterator[str]:
+    """What is wrong with every page on the screen of a phone, and what its scripts complain of."""
+    driver.set_window_size(*NARROW)
+    # A phone's width for certain: a window may be no narrower than its frame.
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                           {"width": NARROW[0], "height": NARROW[1], "deviceScaleFactor": 1, "mobile": True})
+    for path in sorted(site.rglob("*.html")):
+        name = str(path.relative_to(site))
+        driver.get(root + name)
+        wide = driver.execute_script("return document.documentElement.scrollWidth")
+        if wide > NARROW[0] + 1:
+            yield f"{name}: {wide} pixels wide on a screen of {NARROW[0]}"
+        if name != "404.html" and not driver.execute_script("return document.querySelector('h1')?.innerText"):
+            yield f"{name}: has no heading"
+        yield from (f"{name}: {entry['message'][:200]}" for entry in driver.get_log("browser")
+                    if entry["level"] == "SEVERE" and "favicon" not in entry["message"])
+    driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def _dark_mode(driver: Any, root: str) -> Iterator[str]:
+    driver.set_window_size(*WIDE)
+    driver.get(root + "index.html")
+    before = driver.execute_script("return document.body.getAttribute('data-md-color-scheme')")
+    driver.execute_script("document.querySelector('form.md-header__option label:not([hidden])').click()")
+    after = driver.execute_script("return document.body.getAttribute('data-md-color-scheme')")
+    if {before, after} != {"default", "slate"}:
+        yield f"dark mode: the scheme is {before} and after the switch {after}"
+
+
+def _search(driver: Any, root: str) -> Iterator[str]:
+    from selenium.common.exceptions import TimeoutException
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    for query in QUERIES:
+        driver.get(root + f"index.html?q={query}")
+        try:
+            WebDriverWait(driver, 20).until(
+                lambda d: d.find_elements(By.CSS_SELECTOR, ".md-search-result__item a[href]")
+            )
+        except TimeoutException:
+            yield f"search: nothing found for {query!r}"

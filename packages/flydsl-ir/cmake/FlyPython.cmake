@@ -38,23 +38,25 @@ if(stubs)
     SOURCES ${stubs})
 endif()
 
-include(FlyPatches) # ir.py, IRCore.cpp, IRCore.h -> ${fly_patched_dir}
+include(FlyPatches) # ir.py, IRCore.cpp, Pass.cpp, Rewrite.cpp -> ${fly_patched_dir}; IRCore.h
 declare_mlir_python_sources(FlyPy.Core.Python.ir ROOT_DIR "${fly_patched_dir}"
   ADD_TO_PARENT FlyPy SOURCES ir.py)
 set(fly_py_support "${fly_py_src}/MLIRPythonExtension.MLIRPythonSupport")
 file(RELATIVE_PATH fly_ir_core_path "${fly_py_support}" "${fly_patched_dir}/IRCore.cpp")
+file(RELATIVE_PATH fly_held_path "${fly_py_support}" "${CMAKE_SOURCE_DIR}/python/support/HeldOperations.cpp")
 
 declare_mlir_python_extension(FlyPy.Support _PRIVATE_SUPPORT_LIB MODULE_NAME MLIRPythonSupport
   ADD_TO_PARENT FlyPy ROOT_DIR "${fly_py_support}"
-  SOURCES Globals.cpp IRAttributes.cpp IRTypes.cpp "${fly_ir_core_path}")
+  SOURCES Globals.cpp IRAttributes.cpp IRTypes.cpp "${fly_ir_core_path}" "${fly_held_path}")
 
 # fly_ext(MODULE ROOT SOURCES...): one extension module in flydsl._mlir._mlir_libs.
 function(fly_ext module root)
   declare_mlir_python_extension(FlyPy.ext.${module} MODULE_NAME ${module} ADD_TO_PARENT FlyPy
     ROOT_DIR "${root}" SOURCES ${ARGN} PRIVATE_LINK_LIBS LLVMSupport)
 endfunction()
+file(RELATIVE_PATH fly_patched_path "${fly_py_src}/MLIRPythonExtension.Core" "${fly_patched_dir}")
 fly_ext(_mlir "${fly_py_src}/MLIRPythonExtension.Core"
-  MainModule.cpp IRAffine.cpp IRInterfaces.cpp Pass.cpp Rewrite.cpp)
+  MainModule.cpp IRAffine.cpp IRInterfaces.cpp "${fly_patched_path}/Pass.cpp" "${fly_patched_path}/Rewrite.cpp")
 foreach(name AMDGPU GPU LLVM)
   fly_ext(_mlirDialects${name} "${fly_py_src}/MLIRPythonExtension.Dialects.${name}.Nanobind"
     Dialect${name}.cpp)

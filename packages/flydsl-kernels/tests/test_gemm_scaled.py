@@ -75,6 +75,21 @@ def test_shapes_and_updates_in_place():
 
 
 @FP8_GEMM
+def test_scales_as_checkpoints_have_them():
+    """One for all rows or columns, with any dimensions of one, and of narrower types, whose values f32 has."""
+    a, b, scale_a, scale_b = fp8_operands(6, 128, 256)
+    narrow = scale_b.bfloat16(), torch.exp2(torch.arange(128.0) % 7 - 3).to(torch.float8_e8m0fnu)
+    for left, right in ((scale_a[:1], scale_b[3]), (scale_a[:, None], scale_b[None]), (scale_a[0], narrow[0]),
+                        (scale_a.half(), narrow[1])):
+        rows, columns = left.float().reshape(-1).expand(6), right.float().reshape(-1).expand(128)
+        close_relative(ops.scaled_gemm(a, b, left, right), exact(a, b, rows, columns), ROUNDING)
+    if target().name in ("gfx942", "gfx950"):
+        for right in (scale_b[:1].view(1, 1).bfloat16(), torch.tensor([[2.0]]).to(torch.float8_e8m0fnu)):
+            out = ops.blockscale_gemm(a[:, :128], shuffle_weight(b[:, :128].contiguous()), scale_a[None].half(), right)
+            close_relative(out, exact(a[:, :128], b[:, :128], scale_a.half(), right.float()[0]), ROUNDING)
+
+
+@FP8_GEMM
 def test_scaled_errors():
     a, b, scale_a, scale_b = fp8_operands(6, 128, 256)
     other = torch.float8_e4m3fn if a.dtype == torch.float8_e4m3fnuz else torch.float8_e4m3fnuz
@@ -131,6 +146,21 @@ def test_microscaled_sizes_that_are_no_multiples_of_a_tile(m, n, k, a_dtype):
         b ^= 0x88  # the signs of both values of a byte
 
 
+@MICROSCALED
+def test_microscaled_operands_are_bytes_or_of_their_own_type():
+    a, scale_a, left = mx_operand(3, 128, "fp8", 0)
+    b, scale_b, right = mx_operand(32, 128, "fp4", 1)
+    given = a.view(torch.float8_e4m3fn), b.view(torch.float4_e2m1fn_x2), scale_a.view(torch.float8_e8m0fnu), scale_b
+    close_relative(ops.mx_gemm(*given, "fp8", "fp4"), left @ right.T, ROUNDING)
+    with pytest.raises(TypeError, match="mx_gemm: a: fp8 has dtype uint8 or int8 or float8_e4m3fn, got float32"):
+        ops.mx_gemm(a.float(), *given[1:], "fp8", "fp4")
+    for at, other in ((0, torch.float8_e4m3fnuz), (0, torch.float8_e5m2), (1, torch.float8_e4m3fn),
+                      (2, torch.float8_e4m3fn), (3, torch.bool)):
+        wrong = [x.view(torch.uint8).view(other) if i == at else x for i, x in enumerate(given)]
+        with pytest.raises(TypeError, match=f"mx_gemm: {('a', 'b', 'scale_a', 'scale_b')[at]}: .* or float"):
+            ops.mx_gemm(*wrong, "fp8", "fp4")
+
+
 @needs("gfx950")
 def test_quantised_by_the_library():
     """The whole way: quantise activations and weight, multiply, compare with the product of what was quantised."""
@@ -168,7 +198,7 @@ def test_every_tile(types, tile):
 def test_microscaled_errors():
     a, scale_a, _ = mx_operand(6, 256, "fp4", 0)
     b, scale_b, _ = mx_operand(128, 256, "fp4", 1)
-    for arguments in ((a, b, scale_a[:, :4], scale_b), (a, b, scale_a, scale_b[:3]), (a.float(), b, scale_a, scale_b),
+    for arguments in ((a, b, scale_a[:, :4], scale_b), (a, b, scale_a, scale_b[:3]),
                       (a[:, :0], b[:, :0], scale_a[:, :0], scale_b[:, :0])):
         with pytest.raises(ValueError, match="bytes of one K with a scale per 32, one at least"):
             ops.mx_gemm(*arguments)

@@ -7,7 +7,7 @@ from test_moe import run
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 import flydsl.runtime as rt
-from flydsl.kernels import ops
+from flydsl.kernels import capture, ops
 from flydsl.kernels.moe.config import FORMATS, grouped_config
 from flydsl.kernels.moe.experts import plan_experts
 from flydsl.kernels.moe.op import MOE
@@ -311,3 +311,36 @@ def test_scales_of_int4_groups_may_differ_in_type_and_one_group_is_told_from_a_r
     result = ops.moe(x, w1, w2, weights, ids, quant="int4", w1_scale=scales[0], w2_scale=scales[1])
     exact = definition("int4 groups", x, values, weights, ids)
     assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
+
+
+@pytest.mark.parametrize("quant", ["fp8", "int8", "fp8_block"])
+def test_scales_as_checkpoints_have_them(quant):
+    """Of narrower types, with a dimension behind, one for an expert: the bits are those of f32 scales of every row."""
+    x, w1, w2, weights, ids, s1, s2, _ = draw(quant, 3, 128, 64, 2, 1)
+
+    def of(*scales):
+        return ops.moe(x, w1, w2, weights, ids, quant=quant, w1_scale=scales[0], w2_scale=scales[1])
+
+    narrow = s1.bfloat16(), torch.exp2(s2.log2().round()).to(torch.float8_e8m0fnu)
+    assert torch.equal(of(*narrow), of(*(s.float() for s in narrow)))
+    if quant == "fp8_block":
+        return
+    column = s1[..., None]
+    assert torch.equal(of(column, s2), of(s1, s2))
+    graph = capture(lambda: of(column, s2), warmup=0)  # the order of the scales was kept
+    assert torch.equal(graph.replay(), of(s1, s2))
+    every = [s[:, :1].expand(s.shape).contiguous() for s in (s1, s2)]
+    for single in ((s1[:, 0], s2[:, :1]), (s1[:, :1, None], s2[:, 0])):
+        assert torch.equal(of(*single), of(*every))
+    with pytest.raises(ValueError, match=r"w1_scale: must have shape \(2, 128\) or \(2,\), got \(2, 2\)"):
+        of(s1[:, :2], s2)
+
+
+@pytest.mark.parametrize("quant", ["fp8", "fp8_block"])
+def test_the_fp8_of_other_architectures_is_refused(quant):
+    """Its bytes have other values."""
+    x, w1, w2, weights, ids, s1, s2, _ = draw(quant, 3, 128, 64, 2, 1)
+    other = {torch.float8_e4m3fn, torch.float8_e4m3fnuz} - {w1.dtype}
+    for given in ((w1.view(*other), w2), (w1, w2.view(*other))):
+        with pytest.raises(TypeError, match=f"moe: w[12]: {target().name} computes with {w1.dtype}"):
+            ops.moe(x, *given, weights, ids, quant=quant, w1_scale=s1, w2_scale=s2)

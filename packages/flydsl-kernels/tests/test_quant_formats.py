@@ -304,6 +304,18 @@ def test_mx_round_trip_ties_and_special_values(mode):
     assert empty.shape == (0, 32 if mode == "fp4" else 64) and scale.shape == (0, 2)
 
 
+def test_microscaled_values_are_bytes_or_of_their_own_type():
+    """The bytes of another fp8 type, which torch calls by another name, have other values."""
+    q, scale = torch.arange(64, dtype=torch.uint8).view(1, 64), torch.full((1, 2), 130, dtype=torch.uint8)
+    expected = q.view(torch.float8_e4m3fn).float() * 8
+    for codes, factors in ((q, scale), (q.view(torch.float8_e4m3fn), scale.view(torch.float8_e8m0fnu))):
+        assert torch.equal(ops.dequantize_mx(codes, factors, "fp8", "f32"), expected)
+    for codes, factors in ((q.view(torch.float8_e4m3fnuz), scale), (q.view(torch.float8_e5m2), scale),
+                           (q, scale.view(torch.float8_e4m3fn))):
+        with pytest.raises(TypeError, match="dequantize_mx: .* has dtype uint8 or int8 or float8"):
+            ops.dequantize_mx(codes, factors, "fp8", "f32")
+
+
 def test_mx_quantiser_names_what_it_needs():
     if target().arch not in ("gfx950", "gfx1250"):
         with pytest.raises(ValueError, match="gfx950"):

@@ -182,115 +182,172 @@ void BoundArguments::bindTensor(size_t index, PyObject *object, const DevicePoli
   bindView(index, view, policy);
 }
 
-void BoundArguments::bindView(size_t index, const TensorView &view, const DevicePolicy &policy) {
-  const ArgSpec &spec = plan.args[index];
-  auto fail = [&](PyObject *type, const std::string &what) { this->fail(type, index, what); };
-  if (!(spec.dtype == view.dtype))
-    fail(PyExc_TypeError,
-         "expected a tensor of dtype " + spec.dtype.str() + ", got dtype " + view.dtype.str() +
-             (spec.dtype.code == TypeCode::Int && view.dtype.code == TypeCode::UInt &&
-                      spec.dtype.bits == view.dtype.bits
-                  ? ": the kernel was compiled for signed numbers; compile it for an array of this "
-                    "dtype, or pass a signed view of the memory"
-                  : ""));
-  if (view.rank != spec.rank)
-    fail(PyExc_ValueError, "expected a tensor of rank " + std::to_string(spec.rank) +
-                               ", got rank " + std::to_string(view.rank) + " with shape " +
-                               extentsText(view.shape, view.rank));
+// What an argument is compared with at every call stays short and is compiled into bindView; why it does
+// not fit is said by functions of their own.
 
-  const int rank = spec.rank;
-  // Element sizes and alignments are powers of two, and a division takes longer than all the rest.
+namespace {
+
+/// Writes extents and strides of \p view, in elements. The dimension whose stride is no multiple of the
+/// element size, or -1.
+inline int readLayout(const TensorView &view, int64_t *shape, int64_t *strides) {
+  // Element sizes are powers of two, and a division takes longer than all the rest.
   const int64_t partOfUnit = view.strideUnit - 1;
   const int unitShift = __builtin_ctzll(static_cast<uint64_t>(view.strideUnit));
-  int64_t *shape = dims + spec.dimOffset, *strides = shape + rank;
-  const int64_t *wantedShape = spec.shape.data(), *wantedStrides = spec.strides.data();
-  const int64_t *shapeDiv = spec.shapeDiv.data(), *strideDiv = spec.strideDiv.data();
-  const uint8_t *indexWidth = spec.indexWidth.data();
   int64_t compact = 1;
-  bool empty = false;
-  for (int i = rank - 1; i >= 0; --i) {
+  for (int i = view.rank - 1; i >= 0; --i) {
     const int64_t extent = view.shape[i];
     shape[i] = extent;
-    empty |= extent == 0;
     if (!view.strides) {
       strides[i] = compact;
       compact *= extent;
     } else if ((view.strides[i] & partOfUnit) == 0) {
       strides[i] = view.strides[i] >> unitShift;
     } else {
-      fail(PyExc_ValueError, "stride of dimension " + std::to_string(i) + " is " +
-                                 std::to_string(view.strides[i]) +
-                                 " bytes, not a multiple of the element size");
+      return i;
     }
   }
+  return -1;
+}
 
-  for (int i = 0; i < rank; ++i) {
-    const int64_t extent = shape[i], stride = strides[i];
-    if (wantedShape[i] == kDynamic) {
-      if (extent > INT32_MAX)
-        fail(PyExc_ValueError, "extent " + std::to_string(extent) + " of dimension " +
-                                   std::to_string(i) + " does not fit in 32 bits");
-      if (shapeDiv[i] > 1 && extent % shapeDiv[i] != 0)
-        fail(PyExc_ValueError, "expected extent of dimension " + std::to_string(i) +
-                                   " to be divisible by " + std::to_string(shapeDiv[i]) +
-                                   ", got " + std::to_string(extent));
-    } else if (extent != wantedShape[i]) {
-      fail(PyExc_ValueError, "expected shape " + extentsText(wantedShape, rank) + ", got " +
-                                 extentsText(shape, rank));
-    }
-    if (wantedStrides[i] == kDynamic) {
-      if (indexWidth[i] == 32 && (stride > INT32_MAX || stride < INT32_MIN))
-        fail(PyExc_ValueError, "stride " + std::to_string(stride) + " of dimension " +
-                                   std::to_string(i) + " does not fit in 32 bits");
-      if (strideDiv[i] > 1 && extent != 1 && stride % strideDiv[i] != 0)
-        fail(PyExc_ValueError, "expected stride of dimension " + std::to_string(i) +
-                                   " to be divisible by " + std::to_string(strideDiv[i]) +
-                                   ", got " + std::to_string(stride));
-    } else if (stride != wantedStrides[i] && !empty && extent != 1) {
-      // In a dimension of extent 1 the only coordinate is 0: no access depends on its stride.
-      fail(PyExc_ValueError, "expected strides " + extentsText(wantedStrides, rank) +
-                                 " (elements), got " + extentsText(strides, rank));
-    }
+inline bool isEmpty(const int64_t *shape, int rank) {
+  bool empty = false;
+  for (int i = 0; i < rank; ++i)
+    empty |= shape[i] == 0;
+  return empty;
+}
+
+inline bool extentFits(const ArgSpec &spec, int i, int64_t extent) {
+  if (spec.shape[i] != kDynamic)
+    return extent == spec.shape[i];
+  return extent <= INT32_MAX && (spec.shapeDiv[i] <= 1 || extent % spec.shapeDiv[i] == 0);
+}
+
+/// \p used is false of an empty array and in a dimension of extent 1, whose only coordinate is 0: no
+/// access depends on such a stride.
+inline bool strideFits(const ArgSpec &spec, int i, int64_t stride, bool used) {
+  if (spec.strides[i] != kDynamic)
+    return stride == spec.strides[i] || !used;
+  if (spec.indexWidth[i] == 32 && stride != static_cast<int32_t>(stride))
+    return false;
+  return spec.strideDiv[i] <= 1 || !used || stride % spec.strideDiv[i] == 0;
+}
+
+} // namespace
+
+void BoundArguments::failType(size_t index, const TensorView &view) const {
+  const ArgSpec &spec = plan.args[index];
+  if (spec.dtype == view.dtype)
+    fail(PyExc_ValueError, index,
+         "expected a tensor of rank " + std::to_string(spec.rank) + ", got rank " +
+             std::to_string(view.rank) + " with shape " + extentsText(view.shape, view.rank));
+  const bool otherSign = spec.dtype.code == TypeCode::Int && view.dtype.code == TypeCode::UInt &&
+                         spec.dtype.bits == view.dtype.bits;
+  fail(PyExc_TypeError, index,
+       "expected a tensor of dtype " + spec.dtype.str() + ", got dtype " + view.dtype.str() +
+           (otherSign ? ": the kernel was compiled for signed numbers; compile it for an array of this "
+                        "dtype, or pass a signed view of the memory"
+                      : ""));
+}
+
+void BoundArguments::failExtent(size_t index, int i, const int64_t *shape) const {
+  const ArgSpec &spec = plan.args[index];
+  if (spec.shape[i] != kDynamic)
+    fail(PyExc_ValueError, index,
+         "expected shape " + extentsText(spec.shape.data(), spec.rank) + ", got " +
+             extentsText(shape, spec.rank));
+  if (shape[i] > INT32_MAX)
+    fail(PyExc_ValueError, index,
+         "extent " + std::to_string(shape[i]) + " of dimension " + std::to_string(i) +
+             " does not fit in 32 bits");
+  fail(PyExc_ValueError, index,
+       "expected extent of dimension " + std::to_string(i) + " to be divisible by " +
+           std::to_string(spec.shapeDiv[i]) + ", got " + std::to_string(shape[i]));
+}
+
+void BoundArguments::failStride(size_t index, int i, const int64_t *strides) const {
+  const ArgSpec &spec = plan.args[index];
+  if (spec.strides[i] != kDynamic)
+    fail(PyExc_ValueError, index,
+         "expected strides " + extentsText(spec.strides.data(), spec.rank) + " (elements), got " +
+             extentsText(strides, spec.rank));
+  if (spec.indexWidth[i] == 32 && strides[i] != static_cast<int32_t>(strides[i]))
+    fail(PyExc_ValueError, index,
+         "stride " + std::to_string(strides[i]) + " of dimension " + std::to_string(i) +
+             " does not fit in 32 bits");
+  fail(PyExc_ValueError, index,
+       "expected stride of dimension " + std::to_string(i) + " to be divisible by " +
+           std::to_string(spec.strideDiv[i]) + ", got " + std::to_string(strides[i]));
+}
+
+/// Whether the kernel may store to the array; a torch tensor is noted as written.
+void BoundArguments::bindStores(size_t index, const TensorView &view) {
+  if (view.readOnly)
+    fail(PyExc_ValueError, index,
+         "the array is read-only and the kernel stores to it; pass a writeable one "
+         "(for example array.copy())");
+  if (!view.torch)
+    return;
+  if (!torchAllowsStore(view.torch))
+    raiseWithPrefix(index);
+  written[writtenCount++] = view.torch;
+}
+
+/// Whether the offsets of a buffer resource reach all of the array.
+void BoundArguments::checkSpan(size_t index, const int64_t *shape, const int64_t *strides) const {
+  const ArgSpec &spec = plan.args[index];
+  __int128 span = 1;
+  for (int i = 0; i < spec.rank; ++i)
+    span += static_cast<__int128>(shape[i] - 1) * std::abs(strides[i]);
+  span *= spec.dtype.bytes();
+  if (span > spec.maxBytes)
+    fail(PyExc_ValueError, index,
+         "expected a tensor of at most " + std::to_string(spec.maxBytes) +
+             " bytes, got one that spans " + std::to_string(static_cast<uint64_t>(span)) +
+             ": the kernel addresses it through a buffer resource, whose offsets have 32 bits; "
+             "slice it in the kernel before make_buffer_tensor, or use plain copies");
+}
+
+void BoundArguments::checkMemory(size_t index, const TensorView &view, bool empty,
+                                 const DevicePolicy &policy) const {
+  const auto align = static_cast<uintptr_t>(plan.args[index].align);
+  if (const uintptr_t rest = reinterpret_cast<uintptr_t>(view.data) & (align - 1))
+    fail(PyExc_ValueError, index,
+         "expected data aligned to " + std::to_string(align) +
+             " bytes, got an address with remainder " + std::to_string(rest));
+  if (!policy.check)
+    return;
+  if (!deviceFits(view.device, policy))
+    fail(PyExc_ValueError, index, deviceProblem(view.device, policy));
+  if (!view.data && !empty)
+    fail(PyExc_ValueError, index, "the tensor has no memory (null data pointer)");
+}
+
+void BoundArguments::bindView(size_t index, const TensorView &view, const DevicePolicy &policy) {
+  const ArgSpec &spec = plan.args[index];
+  if (!(spec.dtype == view.dtype) || view.rank != spec.rank)
+    failType(index, view);
+  int64_t *shape = dims + spec.dimOffset, *strides = shape + spec.rank;
+  if (const int i = readLayout(view, shape, strides); i >= 0)
+    fail(PyExc_ValueError, index,
+         "stride of dimension " + std::to_string(i) + " is " + std::to_string(view.strides[i]) +
+             " bytes, not a multiple of the element size");
+  const bool empty = isEmpty(shape, spec.rank);
+  for (int i = 0; i < spec.rank; ++i) {
+    if (!extentFits(spec, i, shape[i]))
+      failExtent(index, i, shape);
+    if (!strideFits(spec, i, strides[i], !empty && shape[i] != 1))
+      failStride(index, i, strides);
   }
-
   if (spec.stored && !empty)
     checkDistinct(index, shape, strides);
-  if (spec.stored && view.readOnly)
-    fail(PyExc_ValueError, "the array is read-only and the kernel stores to it; pass a writeable one "
-                           "(for example array.copy())");
-  if (spec.stored && view.torch) {
-    if (!torchAllowsStore(view.torch))
-      raiseWithPrefix(index);
-    written[writtenCount++] = view.torch;
-  }
-
-  if (spec.maxBytes && !empty) {
-    __int128 span = 1;
-    for (int i = 0; i < rank; ++i)
-      span += static_cast<__int128>(shape[i] - 1) * std::abs(strides[i]);
-    span *= spec.dtype.bytes();
-    if (span > spec.maxBytes)
-      fail(PyExc_ValueError,
-           "expected a tensor of at most " + std::to_string(spec.maxBytes) +
-               " bytes, got one that spans " + std::to_string(static_cast<uint64_t>(span)) +
-               ": the kernel addresses it through a buffer resource, whose offsets have 32 bits; "
-               "slice it in the kernel before make_buffer_tensor, or use plain copies");
-  }
-
+  if (spec.stored)
+    bindStores(index, view);
+  if (spec.maxBytes && !empty)
+    checkSpan(index, shape, strides);
   if (spec.words && !empty)
     checkWords(index, shape, strides);
-
-  auto address = reinterpret_cast<uintptr_t>(view.data);
-  if (const uintptr_t rest = address & (static_cast<uintptr_t>(spec.align) - 1))
-    fail(PyExc_ValueError, "expected data aligned to " + std::to_string(spec.align) +
-                               " bytes, got an address with remainder " + std::to_string(rest));
-  if (policy.check) {
-    if (!deviceFits(view.device, policy))
-      fail(PyExc_ValueError, deviceProblem(view.device, policy));
-    if (!view.data && !empty)
-      fail(PyExc_ValueError, "the tensor has no memory (null data pointer)");
-  }
-  slots[index] = {address, shape, strides};
+  checkMemory(index, view, empty, policy);
+  slots[index] = {reinterpret_cast<uintptr_t>(view.data), shape, strides};
 }
 
 void BoundArguments::bindObject(size_t index, PyObject *object, const DevicePolicy &policy) {

@@ -43,7 +43,14 @@ private:
   void bindObject(size_t index, PyObject *object, const DevicePolicy &policy);
   void bindTensor(size_t index, PyObject *object, const DevicePolicy &policy);
   void bindView(size_t index, const TensorView &view, const DevicePolicy &policy);
+  void bindStores(size_t index, const TensorView &view);
   [[noreturn]] void fail(PyObject *type, size_t index, const std::string &what) const;
+  [[noreturn]] void failType(size_t index, const TensorView &view) const;
+  [[noreturn]] void failExtent(size_t index, int i, const int64_t *shape) const;
+  [[noreturn]] void failStride(size_t index, int i, const int64_t *strides) const;
+  void checkSpan(size_t index, const int64_t *shape, const int64_t *strides) const;
+  void checkMemory(size_t index, const TensorView &view, bool empty,
+                   const DevicePolicy &policy) const;
   void checkDistinct(size_t index, const int64_t *shape, const int64_t *strides) const;
   void checkWords(size_t index, const int64_t *shape, const int64_t *strides) const;
   std::string prefix(size_t index) const;

@@ -157,72 +157,64 @@ bool Guards::add(PyObject *entry) {
   return true;
 }
 
-bool Guards::dictUnchanged(DictGuard &guard, std::string *where) {
-  const uint64_t version = dictVersion(guard.dict);
-  if (version != 0 && version == guard.version)
+bool Guards::DictGuard::holds() {
+  const uint64_t now = dictVersion(dict);
+  if (now != 0 && now == version)
     return true;
-  if (guard.size >= 0 && PyDict_GET_SIZE(guard.dict) != guard.size) {
-    if (where)
-      *where = "the number of entries of a dictionary";
+  if (size >= 0 && PyDict_GET_SIZE(dict) != size)
     return false;
-  }
-  for (const Item &item : guard.items) {
-    if (lookUp(guard.dict, item.key) != item.value) {
-      if (where)
-        *where = textOf(item.key);
+  for (const Item &item : items)
+    if (lookUp(dict, item.key) != item.value)
       return false;
-    }
-  }
-  guard.version = version;
+  version = now;
   return true;
 }
 
+std::string Guards::DictGuard::what() const {
+  for (const Item &item : items)
+    if (lookUp(dict, item.key) != item.value)
+      return textOf(item.key);
+  return "the number of entries of a dictionary";
+}
+
+bool Guards::CellGuard::holds() const { return PyCell_GET(cell) == value; }
+
+bool Guards::SequenceGuard::holds() const {
+  bool same = PyList_GET_SIZE(list) == PyTuple_GET_SIZE(items);
+  for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE(items); ++i)
+    same = PyList_GET_ITEM(list, i) == PyTuple_GET_ITEM(items, i);
+  return same;
+}
+
+bool Guards::AttributeGuard::holds() const {
+  PyObject *now = PyObject_GetAttr(object, name);
+  PyErr_Clear();
+  Py_XDECREF(now);
+  return now == value;
+}
+
+std::string Guards::AttributeGuard::what() const { return textOf(name); }
+
+bool Guards::SetGuard::holds() const {
+  const int same = PySet_GET_SIZE(set) == PySet_GET_SIZE(copy)
+                       ? PyObject_RichCompareBool(set, copy, Py_EQ)
+                       : 0;
+  PyErr_Clear();
+  return same == 1;
+}
+
 bool Guards::check(std::string *where) {
-  if (cleared)
-    return false;
-  for (DictGuard &guard : dicts)
-    if (!dictUnchanged(guard, where))
-      return false;
-  for (const CellGuard &guard : cells) {
-    if (PyCell_GET(guard.cell) != guard.value) {
+  auto hold = [where](auto &guards) {
+    for (auto &guard : guards) {
+      if (guard.holds())
+        continue;
       if (where)
-        *where = "a captured variable";
+        *where = guard.what();
       return false;
     }
-  }
-  for (const SequenceGuard &guard : lists) {
-    bool same = PyList_GET_SIZE(guard.list) == PyTuple_GET_SIZE(guard.items);
-    for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE(guard.items); ++i)
-      same = PyList_GET_ITEM(guard.list, i) == PyTuple_GET_ITEM(guard.items, i);
-    if (!same) {
-      if (where)
-        *where = "the items of a list";
-      return false;
-    }
-  }
-  for (const AttributeGuard &guard : attributes) {
-    PyObject *value = PyObject_GetAttr(guard.object, guard.name);
-    PyErr_Clear();
-    const bool same = value == guard.value;
-    Py_XDECREF(value);
-    if (!same) {
-      if (where)
-        *where = textOf(guard.name);
-      return false;
-    }
-  }
-  for (const SetGuard &guard : sets) {
-    const int same = PySet_GET_SIZE(guard.set) == PySet_GET_SIZE(guard.copy)
-                         ? PyObject_RichCompareBool(guard.set, guard.copy, Py_EQ)
-                         : 0;
-    PyErr_Clear();
-    if (same != 1) {
-      if (where)
-        *where = "the members of a set";
-      return false;
-    }
-  }
-  return true;
+    return true;
+  };
+  return !cleared && hold(dicts) && hold(cells) && hold(lists) && hold(attributes) && hold(sets);
 }
 
 bool Guards::checkHeld(std::string *where) {

@@ -41,6 +41,7 @@ public:
   std::string firstChange();
 
 private:
+  // Every kind of guard tells whether what it watches `holds`, and if not, `what` has changed.
   struct Item {
     PyObject *key, *value; ///< value null: absent
   };
@@ -49,22 +50,31 @@ private:
     uint64_t version = 0;
     Py_ssize_t size = -1; ///< of the whole dictionary if all of it is watched, else -1
     std::vector<Item> items;
+    bool holds();
+    std::string what() const;
   };
   struct CellGuard {
     PyObject *cell, *value;
+    bool holds() const;
+    std::string what() const { return "a captured variable"; }
   };
   struct SequenceGuard {
     PyObject *list, *items; ///< a list and the tuple of its items
+    bool holds() const;
+    std::string what() const { return "the items of a list"; }
   };
   struct AttributeGuard {
     PyObject *object, *name, *value;
+    bool holds() const;
+    std::string what() const;
   };
   struct SetGuard {
     PyObject *set, *copy;
+    bool holds() const;
+    std::string what() const { return "the members of a set"; }
   };
 
   DictGuard &dictGuard(PyObject *dict);
-  static bool dictUnchanged(DictGuard &guard, std::string *where);
   bool check(std::string *where);
   bool checkHeld(std::string *where);
 

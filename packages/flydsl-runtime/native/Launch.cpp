@@ -133,6 +133,38 @@ void DeviceSink::checkLimits(const ResolvedLaunch &launch) const {
                            std::to_string(limits.maxSharedMemory) + " bytes");
 }
 
+/// Launches with clusters of workgroups. Without the entry point a plain launch would silently run the
+/// kernel without its cluster.
+static void launchClusters(const HipApi &api, const Plan &plan, const ResolvedLaunch &launch,
+                           HipFunction function, void **extra) {
+  if (!api.drvLaunchKernelEx)
+    throw LibraryError(plan.name + "(): " + describe(launch) + ": the HIP library '" + api.path +
+                       "' has no cluster launch (hipDrvLaunchKernelEx)");
+  auto dim = [](int64_t value) { return static_cast<unsigned>(value); };
+  HipLaunchAttribute attribute = {};
+  attribute.id = kLaunchAttributeClusterDimension;
+  attribute.value.clusterDim = {dim(launch.cluster[0]), dim(launch.cluster[1]), dim(launch.cluster[2])};
+  HipLaunchConfig config = {dim(launch.grid[0]),  dim(launch.grid[1]),
+                            dim(launch.grid[2]),  dim(launch.block[0]),
+                            dim(launch.block[1]), dim(launch.block[2]),
+                            dim(launch.smem),     reinterpret_cast<HipStream>(launch.stream),
+                            &attribute,           1};
+  const int status = api.drvLaunchKernelEx(&config, function, nullptr, extra);
+  if (status != kHipSuccess)
+    throw makeHipFailure(api, status, "hipDrvLaunchKernelEx", plan.name + "()", describe(launch));
+}
+
+static void launchGrid(const HipApi &api, const Plan &plan, const ResolvedLaunch &launch,
+                       HipFunction function, void **extra) {
+  auto dim = [](int64_t value) { return static_cast<unsigned>(value); };
+  const int status = api.moduleLaunchKernel(
+      function, dim(launch.grid[0]), dim(launch.grid[1]), dim(launch.grid[2]), dim(launch.block[0]),
+      dim(launch.block[1]), dim(launch.block[2]), dim(launch.smem),
+      reinterpret_cast<HipStream>(launch.stream), nullptr, extra);
+  if (status != kHipSuccess)
+    throw makeHipFailure(api, status, "hipModuleLaunchKernel", plan.name + "()", describe(launch));
+}
+
 void DeviceSink::launch(const LaunchSpec &spec, const int64_t *regs) {
   const ResolvedLaunch launch = resolveLaunch(plan, spec, regs);
   checkLimits(launch);
@@ -149,38 +181,11 @@ void DeviceSink::launch(const LaunchSpec &spec, const int64_t *regs) {
   void *extra[] = {kLaunchParamBufferPointer, buffer, kLaunchParamBufferSize, &size,
                    kLaunchParamEnd};
 
-  auto dim = [](int64_t value) { return static_cast<unsigned>(value); };
-  HipFunction function = kernels.functions[spec.kernel];
-  auto stream = reinterpret_cast<HipStream>(launch.stream);
-  const bool clustered = launch.cluster[0] * launch.cluster[1] * launch.cluster[2] != 1;
-  int status;
-  const char *call;
   if (ranges)
     ranges->announce(api);
-  if (clustered) {
-    // Without the entry point a plain launch would silently run the kernel without its cluster.
-    if (!api.drvLaunchKernelEx)
-      throw LibraryError(plan.name + "(): " + describe(launch) + ": the HIP library '" + api.path +
-                         "' has no cluster launch (hipDrvLaunchKernelEx)");
-    HipLaunchAttribute attribute = {};
-    attribute.id = kLaunchAttributeClusterDimension;
-    attribute.value.clusterDim = {dim(launch.cluster[0]), dim(launch.cluster[1]),
-                                  dim(launch.cluster[2])};
-    HipLaunchConfig config = {dim(launch.grid[0]),  dim(launch.grid[1]),  dim(launch.grid[2]),
-                              dim(launch.block[0]), dim(launch.block[1]), dim(launch.block[2]),
-                              dim(launch.smem),     stream,               &attribute,
-                              1};
-    call = "hipDrvLaunchKernelEx";
-    status = api.drvLaunchKernelEx(&config, function, nullptr, extra);
-  } else {
-    call = "hipModuleLaunchKernel";
-    status = api.moduleLaunchKernel(function, dim(launch.grid[0]), dim(launch.grid[1]),
-                                    dim(launch.grid[2]), dim(launch.block[0]),
-                                    dim(launch.block[1]), dim(launch.block[2]), dim(launch.smem),
-                                    stream, nullptr, extra);
-  }
-  if (status != kHipSuccess)
-    throw makeHipFailure(api, status, call, plan.name + "()", describe(launch));
+  const bool clustered = launch.cluster[0] * launch.cluster[1] * launch.cluster[2] != 1;
+  const auto start = clustered ? launchClusters : launchGrid;
+  start(api, plan, launch, kernels.functions[spec.kernel], extra);
 }
 
 } // namespace flydsl::runtime

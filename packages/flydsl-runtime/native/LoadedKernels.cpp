@@ -61,10 +61,15 @@ const DeviceKernels &LoadedKernels::load(const HipApi &api, const Plan &plan, in
   std::lock_guard<std::mutex> lock(mutex);
   if (DeviceKernels *loaded = devices[device].load(std::memory_order_acquire))
     return *loaded;
-  if (codeObject.empty() && plan.kernels.empty()) { // a function that launches nothing
-    devices[device].store(new DeviceKernels, std::memory_order_release);
-    return *devices[device].load(std::memory_order_relaxed);
-  }
+  auto loaded = std::make_unique<DeviceKernels>();
+  if (!codeObject.empty() || !plan.kernels.empty()) // else the function launches nothing
+    loadModule(api, plan, device, *loaded);
+  devices[device].store(loaded.get(), std::memory_order_release);
+  return *loaded.release();
+}
+
+void LoadedKernels::loadModule(const HipApi &api, const Plan &plan, int device,
+                               DeviceKernels &loaded) const {
   const std::string other = checkArch(api, plan, arch, device);
   std::unique_ptr<SimulatedArch> simulated;
   if (!other.empty())
@@ -79,32 +84,24 @@ const DeviceKernels &LoadedKernels::load(const HipApi &api, const Plan &plan, in
   int status = api.moduleLoadData(&module, codeObject.data());
   if (status != kHipSuccess)
     throw makeHipFailure(api, status, "hipModuleLoadData", context);
-
-  auto loaded = std::make_unique<DeviceKernels>();
-  loaded->api = &api;
-  loaded->module = module;
-  for (const std::string &kernel : plan.kernels) {
-    HipFunction function = nullptr;
-    status = api.moduleGetFunction(&function, module, kernel.c_str());
-    if (status != kHipSuccess) {
-      HipFailure failure = makeHipFailure(api, status, "hipModuleGetFunction",
-                                          context + ": kernel '" + kernel + "'");
-      (void)api.moduleUnload(module);
-      throw failure;
+  try {
+    for (const std::string &kernel : plan.kernels) {
+      HipFunction function = nullptr;
+      status = api.moduleGetFunction(&function, module, kernel.c_str());
+      if (status != kHipSuccess)
+        throw makeHipFailure(api, status, "hipModuleGetFunction",
+                             context + ": kernel '" + kernel + "'");
+      loaded.functions.push_back(function);
     }
-    loaded->functions.push_back(function);
-  }
-  loaded->limits = DeviceLimits::query(api, device);
-  if (onLoaded) {
-    try {
+    loaded.limits = DeviceLimits::query(api, device);
+    if (onLoaded)
       onLoaded(module);
-    } catch (...) {
-      (void)api.moduleUnload(module);
-      throw;
-    }
+  } catch (...) {
+    (void)api.moduleUnload(module);
+    throw;
   }
-  devices[device].store(loaded.get(), std::memory_order_release);
-  return *loaded.release();
+  loaded.api = &api;
+  loaded.module = module;
 }
 
 LoadedKernels::~LoadedKernels() {

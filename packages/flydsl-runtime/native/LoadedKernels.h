@@ -52,6 +52,7 @@ public:
 
 private:
   const DeviceKernels &load(const HipApi &api, const Plan &plan, int device);
+  void loadModule(const HipApi &api, const Plan &plan, int device, DeviceKernels &loaded) const;
 
   static constexpr int kMaxDevices = 64;
   std::string codeObject;

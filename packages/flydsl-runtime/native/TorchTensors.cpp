@@ -81,6 +81,23 @@ std::optional<size_t> findAutograd(const Probe &probe) {
   return found;
 }
 
+/// The one offset in [\p begin, \p end) of \p base at which every probe has its \p word, or none.
+template <size_t N, typename Base, typename Word>
+std::optional<size_t> findWord(const Probe (&probes)[N], size_t begin, size_t end, Base base, Word word) {
+  std::optional<size_t> found;
+  for (size_t offset = begin; offset + sizeof(uint64_t) <= end; offset += sizeof(uint64_t)) {
+    const bool everywhere = std::all_of(std::begin(probes), std::end(probes), [&](const Probe &probe) {
+      return readAt<uint64_t>(base(probe), offset) == word(probe);
+    });
+    if (!everywhere)
+      continue;
+    if (found)
+      return {};
+    found = offset;
+  }
+  return found;
+}
+
 std::optional<TensorLayout> findLayout() {
   nb::module_ torch = nb::module_::import_("torch");
   auto zeros = [&](const char *dtype) {
@@ -106,30 +123,15 @@ std::optional<TensorLayout> findLayout() {
   if (!isKey(negative, probes[1]) || !isKey(conjugate, probes[3]) || !tracked)
     return {};
 
-  // The one offset at which every probe has its word, or none.
-  auto find = [&](size_t begin, size_t end, auto base, auto word) -> std::optional<size_t> {
-    std::optional<size_t> found;
-    for (size_t offset = begin; offset + sizeof(uint64_t) <= end; offset += sizeof(uint64_t)) {
-      bool same = true;
-      for (const Probe &probe : probes)
-        same = same && readAt<uint64_t>(base(probe), offset) == word(probe);
-      if (!same)
-        continue;
-      if (found)
-        return {};
-      found = offset;
-    }
-    return found;
-  };
   size_t objectSize = SIZE_MAX;
   for (const Probe &probe : probes)
     objectSize = std::min(objectSize, static_cast<size_t>(Py_TYPE(probe.tensor.ptr())->tp_basicsize));
-  auto implementation = find(
-      sizeof(PyObject), objectSize,
+  auto implementation = findWord(
+      probes, sizeof(PyObject), objectSize,
       [](const Probe &probe) { return static_cast<const void *>(probe.tensor.ptr()); },
       [](const Probe &probe) { return probe.address; });
-  auto keys = find(
-      0, kImplementationWords * sizeof(uint64_t),
+  auto keys = findWord(
+      probes, 0, kImplementationWords * sizeof(uint64_t),
       [](const Probe &probe) { return reinterpret_cast<const void *>(probe.address); },
       [](const Probe &probe) { return probe.keys; });
   const auto autograd = findAutograd(probes[0]);

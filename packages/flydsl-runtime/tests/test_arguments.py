@@ -359,6 +359,7 @@ def test_checks_that_do_not_apply() -> None:
     assert read_tensor(row, shape=[1, None], strides=[99, 1])["shape"] == (1, 8)
     empty = np.zeros((0, 3), "f4")
     assert read_tensor(empty, strides=[7, 1])["shape"] == (0, 3)
+    assert read_tensor(empty, stride_div=[4, 1])["shape"] == (0, 3)
     assert read_tensor(Producer((2, 3), (2**31, 1)), index_width=[64, 32])["strides"] == (2**31, 1)
     assert read_tensor(Producer(device=(ROCM_HOST, 0)))["shape"] == (2, 3)
 

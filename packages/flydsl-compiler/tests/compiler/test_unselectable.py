@@ -54,3 +54,30 @@ def test_other_failures_keep_their_text():
     from flydsl.compiler.passes.unselectable import unselectable
 
     assert unselectable("ld.lld: error: undefined symbol: f", None) is None
+
+
+def _wait_for_others(A):
+    fx.rocdl.s_barrier_signal(17)  # here
+
+
+def _scaled_conversion(A):
+    half = fx.Vector.filled(2, 1.0, fx.Float16)
+    old = fx.Vector.filled(2, 0, fx.Int16)
+    packed = fx.rocdl.cvt_scalef32_pk_fp8_f16(fx.T.i16x2, old, half, fx.Float32(1.0).ir_value(), False)  # here
+    A[fx.thread_idx.x] = fx.Float32(fx.Vector(packed)[0])
+
+
+@pytest.mark.parametrize("arch, body, name", [
+    ("gfx942", _wait_for_others, "s.barrier.signal"), ("gfx950", _wait_for_others, "s.barrier.signal"),
+    ("gfx1100", _wait_for_others, "s.barrier.signal"), ("gfx942", _scaled_conversion, "cvt.scalef32.pk.fp8.f16"),
+    ("gfx1250", _scaled_conversion, "cvt.scalef32.pk.fp8.f16"),
+])
+def test_instruction_that_selection_takes_for_one_of_the_target(arch, body, name):
+    with pytest.raises(DSLCompileError, match=f"{arch} has no instruction for llvm.amdgcn.{name}") as caught:
+        compile_for(arch, body)
+    assert "# here" in str(caught.value)
+
+
+def test_the_same_instructions_on_their_targets():
+    compile_for("gfx1201", _wait_for_others)
+    compile_for("gfx950", _scaled_conversion)

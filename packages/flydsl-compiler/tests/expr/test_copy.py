@@ -106,6 +106,8 @@ def test_vector_copies_with_edges(trace: Any) -> None:
     r = fx.make_fragment_like(src)
     fx.copy(atom, src, r, pred=ok)
     fx.copy(atom, r, dst, pred=ok)
+    assert str(ok.shape) == str(crd.shape) and fx.size(ok.shape).unpack() == 1  # one vector a thread, one predicate
+    assert trace.ops().count("fly.elem_less") == 1 and trace.ops().count("fly.copy") == 2
 
 
 def test_gather_scatter(trace: Any) -> None:

@@ -27,21 +27,31 @@ enum class ArchFeature : unsigned {
   WMMAGfx1250,      ///< gfx1250 wave matrix instructions
   WMMAScale,        ///< MX-scaled wave matrix instructions, wave32
   BufferRsrcRDNA,   ///< buffer descriptor with the RDNA flag layout
+  BufferChecksAll,  ///< buffer accesses are checked against the size in bytes, whatever the flags say
   BufferLdsDMA32,   ///< buffer load to LDS, 4 bytes a lane
   BufferLdsDMA128,  ///< buffer load to LDS, 12 and 16 bytes a lane
   LdsReadTranspose, ///< ds_read_*_tr_*
+  LdsLoadTranspose, ///< ds_load_tr*
+  AsyncLdsCopy,     ///< global_load_async_to_lds_*, with a wait counter of its own
   TensorDataMover,  ///< tensor_load_to_lds / tensor_store_from_lds
   Clusters,         ///< workgroup clusters
+  SplitBarriers,    ///< s_barrier_signal and s_barrier_wait in place of s_barrier; s_sleep_var
+  NamedBarriers,    ///< barriers of some waves of a workgroup
   SplitWaitCounters,///< s_wait_loadcnt and relatives in place of s_waitcnt
   LegacyWaitCounter,///< s_waitcnt
+  AtomicSubClamp,   ///< atomics that subtract down to zero
+  Graphics,         ///< exports, the stack of ray tracing
   FP8IsFNUZ,        ///< 8-bit floats use the FNUZ encodings
   ConvertFP8,       ///< v_cvt_* between f32 and fp8, bf8
   ConvertScaled2,   ///< v_cvt_scalef32_pk_*: two fp4, fp8, bf8 and f16, bf16, f32, with a scale
   ConvertScaled8,   ///< v_cvt_scale_pk8_*: eight of them
+  RowPermutes,      ///< v_permlane16, v_permlanex16 and row_xmask of DPP
+  RowSwaps,         ///< v_permlane16_swap, v_permlane32_swap
   NativeTanh,       ///< v_tanh
   NativeBF16Arith,  ///< packed bf16 arithmetic
   TrapIsLoop,       ///< s_trap is none in privileged waves: LLVM puts a loop in its place
   VGPRBanks,        ///< a mode says which 256 of a wave's registers instructions name
+  XdlArbitration,   ///< a mode in which matrix instructions issue without the arbitration stall
   NumFeatures
 };
 

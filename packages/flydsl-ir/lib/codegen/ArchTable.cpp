@@ -22,19 +22,24 @@ template <typename... T> constexpr uint64_t bits(T... features) {
 
 using F = ArchFeature;
 
-constexpr uint64_t kCDNA2 = bits(F::MFMA, F::MFMAHalfK, F::BufferLdsDMA32, F::LegacyWaitCounter);
-constexpr uint64_t kCDNA3 =
-    bits(F::MFMA, F::MFMA8Bit, F::BufferLdsDMA32, F::LegacyWaitCounter, F::FP8IsFNUZ,
-         F::ConvertFP8);
+constexpr uint64_t kCDNA =
+    bits(F::MFMA, F::BufferLdsDMA32, F::LegacyWaitCounter, F::BufferChecksAll);
+constexpr uint64_t kCDNA2 = kCDNA | bits(F::MFMAHalfK);
+constexpr uint64_t kCDNA3 = kCDNA | bits(F::MFMA8Bit, F::FP8IsFNUZ, F::ConvertFP8);
 constexpr uint64_t kCDNA4 =
-    bits(F::MFMA, F::MFMA8Bit, F::MFMAWideK, F::MFMAScale, F::BufferLdsDMA32, F::BufferLdsDMA128,
-         F::LdsReadTranspose, F::LegacyWaitCounter, F::ConvertFP8, F::ConvertScaled2);
-constexpr uint64_t kRDNA3 = bits(F::WMMAGfx11, F::BufferRsrcRDNA, F::LegacyWaitCounter, F::TrapIsLoop);
-constexpr uint64_t kRDNA4 = bits(F::WMMAGfx120x, F::BufferRsrcRDNA, F::SplitWaitCounters,
-                                 F::LegacyWaitCounter, F::ConvertFP8);
+    kCDNA | bits(F::MFMA8Bit, F::MFMAWideK, F::MFMAScale, F::BufferLdsDMA128, F::LdsReadTranspose,
+                 F::ConvertFP8, F::ConvertScaled2, F::RowSwaps);
+constexpr uint64_t kRDNA3 =
+    bits(F::WMMAGfx11, F::BufferRsrcRDNA, F::LegacyWaitCounter, F::AtomicSubClamp, F::Graphics,
+         F::TrapIsLoop, F::RowPermutes);
+constexpr uint64_t kRDNA4 =
+    bits(F::WMMAGfx120x, F::BufferRsrcRDNA, F::SplitWaitCounters, F::LegacyWaitCounter,
+         F::AtomicSubClamp, F::Graphics, F::ConvertFP8, F::SplitBarriers, F::RowPermutes);
 constexpr uint64_t kGfx1250 =
     bits(F::WMMAGfx1250, F::WMMAScale, F::TensorDataMover, F::Clusters, F::SplitWaitCounters,
-         F::NativeTanh, F::NativeBF16Arith, F::VGPRBanks, F::ConvertFP8, F::ConvertScaled8);
+         F::NativeTanh, F::NativeBF16Arith, F::VGPRBanks, F::ConvertFP8, F::ConvertScaled8,
+         F::LdsLoadTranspose, F::AsyncLdsCopy, F::SplitBarriers, F::NamedBarriers, F::AtomicSubClamp,
+         F::RowPermutes, F::XdlArbitration);
 
 // Word 3 of a buffer descriptor: number and data format, and on RDNA the bit that must be one
 // (24) and OOB_SELECT (28..29; 2 = no check, 3 = raw-buffer check).
@@ -60,13 +65,16 @@ constexpr ArchInfo kTable[] = {
 // clang-format on
 
 constexpr const char *kFeatureNames[] = {
-    "mfma",           "mfma_half_k",       "mfma_8bit",
-    "mfma_wide_k",    "mfma_scale",        "wmma_gfx11",
-    "wmma_gfx120x",   "wmma_gfx1250",      "wmma_scale",          "buffer_rsrc_rdna",
-    "buffer_lds_dma32", "buffer_lds_dma128", "lds_read_transpose", "tensor_data_mover",
-    "clusters",       "split_wait_counters", "legacy_wait_counter", "fp8_fnuz",
-    "convert_fp8",    "convert_scaled_2",  "convert_scaled_8",
-    "native_tanh",    "native_bf16_arith", "trap_is_loop",       "vgpr_banks"};
+    "mfma",              "mfma_half_k",       "mfma_8bit",          "mfma_wide_k",
+    "mfma_scale",        "wmma_gfx11",        "wmma_gfx120x",       "wmma_gfx1250",
+    "wmma_scale",        "buffer_rsrc_rdna",  "buffer_checks_all",  "buffer_lds_dma32",
+    "buffer_lds_dma128", "lds_read_transpose", "lds_load_transpose", "async_lds_copy",
+    "tensor_data_mover", "clusters",          "split_barriers",     "named_barriers",
+    "split_wait_counters", "legacy_wait_counter", "atomic_sub_clamp", "graphics",
+    "fp8_fnuz",          "convert_fp8",
+    "convert_scaled_2",  "convert_scaled_8",  "row_permutes",       "row_swaps",
+    "native_tanh",       "native_bf16_arith", "trap_is_loop",       "vgpr_banks",
+    "xdl_arbitration"};
 static_assert(std::size(kFeatureNames) == static_cast<size_t>(ArchFeature::NumFeatures));
 
 } // namespace

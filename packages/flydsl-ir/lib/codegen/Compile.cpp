@@ -1,5 +1,6 @@
 //===- Compile.cpp - LLVM IR to object code -------------------------------===//
 #include "CompileModule.h"
+#include "ForeignIntrinsics.h"
 #include "HoldMatrix.h"
 #include "LaneByLane.h"
 #include "LoadWords.h"
@@ -200,6 +201,11 @@ std::vector<IntrinsicUse> collectIntrinsics(const llvm::Module &module) {
   return uses;
 }
 
+std::string describe(const IntrinsicUse &use) {
+  return use.name + " (kernel '" + use.function + "'" +
+         (use.location.empty() ? ")" : ", " + use.location + ")");
+}
+
 /// Before selection, an intrinsic of buffers or of local memory whose operands have no instruction (the size
 /// of a copy, the type of a load) is reported without its name. Says which ones come into question.
 std::string describeIllegal(StringRef message, StringRef arch, ArrayRef<IntrinsicUse> uses) {
@@ -208,8 +214,7 @@ std::string describeIllegal(StringRef message, StringRef arch, ArrayRef<Intrinsi
     for (const IntrinsicUse &use : uses)
       if (StringRef name = use.name;
           (name.contains(".buffer.") && !name.contains("make.buffer")) || name.contains(".lds"))
-        names += (names.empty() ? "" : " or ") + use.name + " (kernel '" + use.function + "'" +
-                 (use.location.empty() ? ")" : ", " + use.location + ")");
+        names += (names.empty() ? "" : " or ") + describe(use);
   if (names.empty())
     return message.str();
   return (arch + " has no instruction for " + names + " with these operands").str();
@@ -238,8 +243,19 @@ std::string describeFatal(StringRef message, StringRef arch, ArrayRef<IntrinsicU
   });
   if (use == uses.end())
     return result + (name.empty() ? what.str() : name);
-  result += use->name + " (kernel '" + use->function + "'";
-  return result + (use->location.empty() ? ")" : ", " + use->location + ")");
+  return result + describe(*use);
+}
+
+/// What the module asks of another architecture and code generation would not refuse.
+Error refuseForeign(const CodegenOptions &options, ArrayRef<IntrinsicUse> uses) {
+  const ArchInfo *arch = lookupArch(options.arch);
+  bool readable = options.output == CodegenOutput::LLVMIR || options.output == CodegenOutput::OptLLVMIR;
+  if (!arch || readable)
+    return Error::success();
+  for (const IntrinsicUse &use : uses)
+    if (isForeignIntrinsic(use.name, *arch))
+      return createStringError(options.arch + " has no instruction for " + describe(use));
+  return Error::success();
 }
 
 /// Everything one compilation works on. A crash leaves it in an unknown state: then it is given up,
@@ -400,6 +416,8 @@ Expected<CodegenResult> mlir::fly::compileModule(OwnedModule owned,
     return std::move(error);
   std::string what = "compiling for " + options.arch;
   std::vector<IntrinsicUse> intrinsics = collectIntrinsics(*compilation->owned.module);
+  if (Error foreign = refuseForeign(options, intrinsics))
+    return std::move(foreign);
   if (Error fatal = runGuarded(what, [&] { compilation->run(options); })) {
     Error crash = createStringError(describeFatal(toString(std::move(fatal)), options.arch, intrinsics));
     std::string errors = compilation.release()->diagnostics.errors;

@@ -8,6 +8,7 @@ list(APPEND FLY_CORE_SOURCES
   CrashGuard.cpp
   Disassemble.cpp
   ExplicitModule.cpp
+  ForeignIntrinsics.cpp
   HoldMatrix.cpp
   InitAll.cpp
   LaneByLane.cpp

@@ -196,3 +196,30 @@ def test_a_capture_ends_with_its_stream(sim):
             sim.check(lib.hipStreamDestroy(stream))
         sim.check(lib.hipMalloc(byref(memory), c_size_t(64)))
         sim.check(lib.hipFree(memory))
+
+
+def test_copies_beyond_an_allocation(sim):
+    """They are invalid values, as in HIP, and nothing is copied; also when a graph or a stream would do it."""
+    lib, size, host, p, node = sim.lib, 4096, np.arange(2048, dtype=np.uint32), c_void_p(), c_void_p()
+    sim.check(lib.hipMalloc(byref(p), c_size_t(size)))
+    sim.check(lib.hipMemset(p, 0xEE, c_size_t(size)))
+    device = np.ctypeslib.as_array((c_uint * (size // 4)).from_address(p.value))
+    at, behind = c_void_p(host.ctypes.data), c_void_p(p.value + size - 8)
+    graph, stream = c_void_p(), c_void_p()
+    sim.check(lib.hipGraphCreate(byref(graph), 0))
+    sim.check(lib.hipStreamCreate(byref(stream)))
+    rows = [c_size_t(n) for n in (1024, 256, 5)]  # of the fifth, nothing is left
+    beyond = [lib.hipMemcpy(p, at, c_size_t(size + 1), 1), lib.hipMemcpy(at, p, c_size_t(size + 1), 2),
+              lib.hipMemcpy(behind, at, c_size_t(9), 4), lib.hipMemset(behind, 0, c_size_t(9)),
+              lib.hipMemcpyAsync(p, at, c_size_t(size + 1), 1, stream),
+              lib.hipMemsetD32(p, 1, c_size_t(size // 4 + 1)),
+              lib.hipMemset2D(p, rows[0], 0, rows[1], rows[2]),
+              lib.hipMemcpy2D(p, rows[0], at, rows[0], rows[1], rows[2], 1),
+              lib.hipGraphAddMemcpyNode1D(byref(node), graph, None, c_size_t(0), p, at, c_size_t(size + 1), 1)]
+    assert beyond == [VALUE] * len(beyond)
+    assert (device == 0xEEEEEEEE).all() and (host == np.arange(2048)).all()
+    rows[2] = c_size_t(4)
+    for code in (lib.hipMemcpy(p, at, c_size_t(size), 1), lib.hipMemset(behind, 0, c_size_t(8)),
+                 lib.hipMemcpy2D(p, rows[0], at, rows[0], rows[1], rows[2], 1),
+                 lib.hipStreamDestroy(stream), lib.hipGraphDestroy(graph), lib.hipFree(p)):
+        sim.check(code)

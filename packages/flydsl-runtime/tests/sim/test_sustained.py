@@ -221,6 +221,25 @@ def test_the_slowest_compute_unit_decides(launch):
     assert p["sustained"]["microseconds"] > even["sustained"]["microseconds"]
 
 
+@needs_clang
+@pytest.mark.parametrize(("arch", "dies"), [("gfx942", 8), ("gfx950", 8), ("gfx1201", 1)])
+def test_long_work_groups_of_one_die_wait_for_each_other(launch, arch, dies):
+    """Work-groups go to the dies in turns: if each eighth is long, as when the blocks of a causal head are dealt to the
+    dies, one die has them all. With one in seven, all dies have some."""
+    units = CONSTANTS[arch][0]
+    cost = {}
+    for every in (7, 8):
+        rounds = 8
+        out = np.zeros(units * rounds * 256, np.uint32)
+        p = launch(arch, "uneven", units * rounds, out, ctypes.c_uint32(every), ctypes.c_uint32(40))
+        cost[every] = p["sustained"]["unevenness"]
+    assert cost[7] < 1.7
+    if dies == 1:
+        assert cost[8] < 1.7
+    else:  # compute units of the die have `rounds` long ones, of ten; the mean has seven short ones for each
+        assert cost[8] == pytest.approx(10 / (17 / 8), rel=0.15)
+
+
 MATRIX = {"f16": "v_mfma_f32_32x32x16_f16 v[{0}:{1}], v[200:203], v[204:207], v[{0}:{1}]",
           "fp8": "v_mfma_f32_32x32x64_f8f6f4 v[{0}:{1}], v[200:207], v[208:215], v[{0}:{1}]",
           "fp4": "v_mfma_f32_32x32x64_f8f6f4 v[{0}:{1}], v[200:203], v[204:207], v[{0}:{1}] cbsz:4 blgp:4"}

@@ -378,31 +378,33 @@ class JitFunction:
         env.warn_unknown_variables()
         # First what is prebuilt: the keys of the disk cache take longer, as they need the digest of all code.
         artifact = prebuilt.find(call)
-        manager = self.manager_of(call) if artifact is None else None
-        if artifact is None and manager is None:
-            artifact = self._compile(call)
-        elif manager is not None:
-            digest = call.digest(toolchain_fingerprint(call.backend))
-            artifact = manager.load(digest, otherwise=lambda: self._load_without_lines(call))
-            if artifact is None and env.runtime.run_only:
-                raise RuntimeError(
-                    f"FLYDSL_RUNTIME_RUN_ONLY is set and {self.__name__} (manager key {self.manager_key}, key "
-                    f"{digest[:16]}) is "
-                    f"not in {manager.directory} ({'exists' if manager.directory.is_dir() else 'does not exist'})"
-                )
-            if artifact is None:
-                with manager.compiling(digest):
-                    artifact = manager.reload(digest)
-                    if artifact is None:
-                        artifact = self._compile(call)
-                        digest = call.digest(toolchain_fingerprint(call.backend))
-                        artifact.key = digest
-                        artifact.metadata["inputs"] = call.inputs(toolchain_fingerprint(call.backend))
-                        if artifact.metadata.get("storable", True):
-                            manager.store(digest, artifact, self._environment_reads)
-        assert artifact is not None
+        if artifact is None:
+            manager = self.manager_of(call)
+            artifact = self._compile(call) if manager is None else self._load_or_compile(call, manager)
         processors = self._processors.pop(id(artifact), [])
         return CompiledFunction(artifact, converters(call.runtime()), processors)
+
+    def _load_or_compile(self, call: Call, manager: JitCacheManager) -> CompiledArtifact:
+        """What the disk cache has, else compiled and stored there: once, where several processes ask for it."""
+        digest = call.digest(toolchain_fingerprint(call.backend))
+        artifact = manager.load(digest, otherwise=lambda: self._load_without_lines(call))
+        if artifact is not None:
+            return artifact
+        if env.runtime.run_only:
+            raise RuntimeError(
+                f"FLYDSL_RUNTIME_RUN_ONLY is set and {self.__name__} (manager key {self.manager_key}, key "
+                f"{digest[:16]}) is not in {manager.directory} "
+                f"({'exists' if manager.directory.is_dir() else 'does not exist'})"
+            )
+        with manager.compiling(digest):
+            artifact = manager.reload(digest)
+            if artifact is None:
+                artifact = self._compile(call)
+                artifact.key = call.digest(toolchain_fingerprint(call.backend))  # tracing may have read variables
+                artifact.metadata["inputs"] = call.inputs(toolchain_fingerprint(call.backend))
+                if artifact.metadata.get("storable", True):
+                    manager.store(artifact.key, artifact, self._environment_reads)
+        return artifact
 
     def _load_without_lines(self, call: Call) -> CompiledArtifact | None:
         """The same code from a cache that was filled for another device (COMPILE_ONLY), where line tables are off.

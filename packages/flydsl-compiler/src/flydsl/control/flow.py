@@ -497,29 +497,22 @@ def _if_values(cond: Any, then_fn: Callable[[], Any], else_fn: Callable[[], Any]
     ir = mlir_ir()
     with call_location() as location:
         provisional = ir.Operation.create("scf.if", operands=[condition], regions=2)
+        blocks = [ir.Block.create_at_start(region, []) for region in provisional.regions]
         try:
-            blocks, leaves, exemplar = [], [], None
-            for k, (region, function) in enumerate(zip(provisional.regions, (then_fn, else_fn), strict=True)):
-                block = ir.Block.create_at_start(region, [])
-                blocks.append(block)
-                with ir.InsertionPoint(block), location, watching():
-                    value = function()
-                    if k and (value is None) != (exemplar is None):
-                        fail(f"{place}: one path gives a value and the other one nothing", DSLTypeError)
-                    value = promote(value)
-                    if value is None:
-                        leaf = []
-                    elif exemplar is None:
-                        leaf = flatten_values(value)
-                        exemplar = rebuild(value, leaf)
-                    else:
-                        leaf = flatten_like(exemplar, value, place, path)
-                    leaves.append(leaf)
-            op = ir.Operation.create("scf.if", results=[v.type for v in leaves[0]], operands=[condition], regions=2)
-            for k, block in enumerate(blocks):
+            with ir.InsertionPoint(blocks[0]), location, watching():
+                value = promote(then_fn())
+                leaves = [] if value is None else flatten_values(value)
+                exemplar = None if value is None else rebuild(value, leaves)
+            with ir.InsertionPoint(blocks[1]), location, watching():
+                value = else_fn()
+                if (value is None) != (exemplar is None):
+                    fail(f"{place}: one path gives a value and the other one nothing", DSLTypeError)
+                others = [] if value is None else flatten_like(exemplar, promote(value), place, path)
+            op = ir.Operation.create("scf.if", results=[v.type for v in leaves], operands=[condition], regions=2)
+            for block, region, results in zip(blocks, op.regions, (leaves, others), strict=True):
                 with ir.InsertionPoint(block):
-                    yield_values(leaves[k])
-                block.append_to(op.regions[k])
+                    yield_values(results)
+                block.append_to(region)
         except BaseException:
             give_up(provisional)
             raise

@@ -278,6 +278,8 @@ class Arena:
     """Abstract bump allocator; a subclass supplies `base_ptr`."""
 
     def __init__(self, base_alignment: int = 16) -> None:
+        if not isinstance(base_alignment, int) or isinstance(base_alignment, bool):
+            raise TypeError(f"base_alignment must be an int, got {type(base_alignment).__name__}")
         if base_alignment <= 0 or base_alignment & (base_alignment - 1):
             raise ValueError(f"base_alignment must be a power of two, got {base_alignment}")
         self.base_alignment = base_alignment

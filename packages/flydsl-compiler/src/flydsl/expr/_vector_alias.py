@@ -15,28 +15,38 @@ from ._vector import Vector, normalize_shape
 from .utils.classattr import lazy_classattr
 
 
+def _constructor_arguments(
+    lanes: int, value: Any, rest: tuple[Any, ...], shape: Any, dtype: Any
+) -> tuple[Any, Any, Any]:
+    """(value, shape, dtype) of ``(value[, shape[, dtype]])`` as of `Vector`, or of ``(lane, lane, ...)``."""
+    is_splat_of_shape = len(rest) == 1 and rest[0] == lanes != 2
+    is_of_lanes = not is_splat_of_shape and not isinstance(value, (tuple, list, ir.Value))
+    if len(rest) > 2 or rest and is_of_lanes:
+        return (value, *rest), shape, dtype
+    return value, (rest[0] if rest else shape), (rest[1] if len(rest) == 2 else dtype)
+
+
 @functools.cache
 def _vector_alias(dtype: Any, shape: tuple[Any, ...], name: str) -> Any:
     lanes, own_shape, own_dtype = numel(shape), shape, dtype
 
+    def lanes_of(value: Any) -> Any:
+        """A sequence of the lanes, a vector or a scalar as a vector of this type."""
+        if isinstance(value, (tuple, list)):
+            if len(value) != lanes:
+                raise ValueError(f"{name}: expected {lanes} elements, got {len(value)}")
+            return Vector.from_elements(value, own_dtype)
+        if isinstance(value, ir.Value) and isinstance(value.type, ir.VectorType):
+            return value
+        return Vector._as_operand(value, own_dtype, own_shape)
+
     def __init__(self: Any, value: Any, *rest: Any, shape: Any = None, dtype: Any = None) -> None:
-        is_shape = len(rest) == 1 and rest[0] == lanes != 2  # a splat whose shape is given
-        if rest and not is_shape and not isinstance(value, (tuple, list, ir.Value)) or len(rest) > 2:
-            value, rest = (value, *rest), ()  # the lanes themselves
-        if len(rest) == 2:
-            dtype = rest[1]
-        if rest:
-            shape = rest[0]
+        value, shape, dtype = _constructor_arguments(lanes, value, rest, shape, dtype)
         if shape is not None and numel(normalize_shape(shape)) != lanes:
             raise ValueError(f"{name}: shape {shape} does not have {lanes} lanes")
         if dtype is not None and dtype is not own_dtype:
             raise ValueError(f"{name}: dtype must be {own_dtype}, got {dtype}")
-        if isinstance(value, (tuple, list)):
-            if len(value) != lanes:
-                raise ValueError(f"{name}: expected {lanes} elements, got {len(value)}")
-            value = Vector.from_elements(value, own_dtype)
-        elif not (isinstance(value, ir.Value) and isinstance(value.type, ir.VectorType)):
-            value = Vector._as_operand(value, own_dtype, own_shape)
+        value = lanes_of(value)
         if math.prod(value.type.shape) != lanes:
             raise ValueError(f"{name}: expected {lanes} lanes, got {value.type}")
         Vector.__init__(self, value, own_shape, own_dtype)

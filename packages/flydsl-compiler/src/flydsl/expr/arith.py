@@ -257,7 +257,15 @@ def _static_ceildiv(a: int, b: int, cls: Any) -> Any:
 
 @dsl_loc_tracing
 def shrui(value: Any, n: Any) -> Any:
-    """Logical right shift; the class of `value` is kept."""
+    """Logical right shift; the class of `value` is kept.
+
+    Raises:
+        TypeError: `value` or `n` is no integer.
+    """
+    for given in (value, n):
+        ty = getattr(given, "dtype", getattr(given, "type", type(given)))
+        if ty is float or getattr(ty, "is_float", False) or isinstance(ty, ir.FloatType):
+            raise TypeError(f"shrui needs integers, got {ty}")
     if isinstance(value, Vector):
         count = Vector._as_operand(n, value.dtype, value.shape)
         return value._like(shift("rshift", value, count, signed=False), value.dtype)
@@ -289,6 +297,8 @@ def cmpf(predicate: Any, a: Any, b: Any, *, fastmath: Any = None) -> Any:
 @dsl_loc_tracing
 def index_cast(ty: Any, value: Any) -> Any:
     """Deprecated: `fx.Index` or `fx.Int32`. `arith.index_cast`; literals become i32 first."""
+    if not isinstance(ty, ir.Type):
+        raise TypeError(f"index_cast takes an MLIR type first, got {type(ty).__name__}")
     raw = raw_operand(value)
     if not isinstance(raw, ir.Value):
         raw = constant(int(raw))

@@ -10,7 +10,7 @@ from flydsl.tracing.locations import dsl_loc_tracing, note_buffer_argument
 
 from . import _emit
 from ._emit import mlir_type
-from ._target import target_arch
+from ._target import target_row
 from .numeric import Numeric
 from .rocdl.utils import call_intrinsic, operand
 from .values.tensor import Pointer, Tensor
@@ -95,7 +95,7 @@ def _descriptor(base: ir.Value, records: ir.Value, stride: Any = 0, *, checked: 
     from .rocdl.buffer import buffer_flags
 
     # RDNA checks bounds only where the descriptor says so: with a size of the user's, masked accesses rely on it.
-    flags = buffer_flags(target_arch(), checked)
+    flags = buffer_flags(checked)
     rsrc = ir.Type.parse("!llvm.ptr<8>")
     return rocdl.make_buffer_rsrc(rsrc, base, _as_int(stride, 16), records, _emit.constant(_int(32), flags))
 
@@ -132,7 +132,7 @@ def _masked_offset(rsrc: ir.Value) -> int | None:
     CDNA checks every access, and no buffer of 32-bit size reaches the last byte. Elsewhere only resources whose
     size is given are checked (RDNA), or the size is rounded up (gfx1250).
     """
-    if target_arch().startswith("gfx9"):
+    if target_row().has("buffer_checks_all"):
         return 0xFFFFFFFF
     maker = rsrc.owner
     if isinstance(maker, ir.Block) or maker.name != "rocdl.make.buffer.rsrc":

@@ -31,13 +31,13 @@ def vec_select(mask: Any, a: Any, b: Any) -> Any:
 
 def default_f8_type() -> Any:
     """MLIR type of the arch's native 8-bit float with 3 mantissa bits."""
-    from ._target import target_arch
+    from ._target import target_row
     from .numeric import Float8E4M3FN, Float8E4M3FNUZ
 
-    arch = target_arch()
-    if arch.startswith("gfx11"):
-        raise RuntimeError(f"{arch} has no 8-bit float instructions")
-    cls = Float8E4M3FN if arch.startswith(("gfx95", "gfx12")) else Float8E4M3FNUZ
+    row = target_row()
+    if row.has("wmma_gfx11"):
+        raise RuntimeError(f"{row.name} has no 8-bit float instructions")
+    cls = Float8E4M3FN if row.has("convert_fp8") and not row.has("fp8_fnuz") else Float8E4M3FNUZ
     return cls.ir_type
 
 

@@ -76,6 +76,9 @@ def _wrap(result: Any, operand: Any, count: bool = False) -> Any:
 
 def _check(name: str, raw: list[ir.Value], integer: bool, exponent: bool) -> None:
     for position, value in enumerate(raw):
+        element = _emit.element_type(value.type)
+        if not isinstance(element, ir.IntegerType | ir.IndexType | ir.FloatType):
+            raise TypeError(f"{name} is of numbers and vectors of numbers, got {value.type}")
         wants_integer = integer or exponent and position == 1
         if _emit.is_float_type(value.type) == wants_integer:
             kind = "an integer" if wants_integer else "a float"

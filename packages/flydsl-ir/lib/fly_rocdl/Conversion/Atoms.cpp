@@ -59,32 +59,23 @@ static bool isAddressView(fly::MemRefType memref) {
   return !algebra.failed() && size.is(1);
 }
 
-/// An instruction moves consecutive elements, whatever the layout of its operand says. So a layout that
-/// is known to say otherwise is an error.
-static LogicalResult checkOperand(Operation *op, fly::CopyAtomType atom, Type type, int64_t bits) {
-  auto memref = dyn_cast_or_null<fly::MemRefType>(type);
-  if (!memref || bits == 0 || isAddressView(memref))
-    return success();
-  int64_t elemBits = fly::getElementBitWidth(memref.getElemTy());
-  // A boolean takes a byte. Only the plain copies count booleans as they are counted by the atom.
-  if (memref.getElemTy().isInteger(1)) {
-    elemBits = atom.getValBits();
-    bool isPlain =
-        isa<fly::CopyOpUniversalCopyType, CopyOpCDNA3BufferCopyType>(atom.getCopyOp());
-    if (elemBits != 8 && !isPlain)
-      return op->emitOpError() << "copies booleans, which take a byte each, as values of " << elemBits
-                               << " bits; its atom needs valBits = 8";
-  }
+/// Bits that an element takes in the count of the atom. A boolean takes a byte; only the plain copies
+/// count booleans as they are counted by the atom.
+static FailureOr<int64_t> getCountedBits(Operation *op, fly::CopyAtomType atom, Type element) {
+  if (!element.isInteger(1))
+    return int64_t(fly::getElementBitWidth(element));
+  int64_t bits = atom.getValBits();
+  bool isPlain = isa<fly::CopyOpUniversalCopyType, CopyOpCDNA3BufferCopyType>(atom.getCopyOp());
+  if (bits != 8 && !isPlain)
+    return op->emitOpError() << "copies booleans, which take a byte each, as values of " << bits
+                             << " bits; its atom needs valBits = 8";
+  return bits;
+}
+
+/// Whether a static shape holds `bits` consecutive bits, in elements of `element` bits.
+static LogicalResult checkConsecutive(Operation *op, fly::MemRefType memref, int64_t element,
+                                      int64_t bits) {
   fly::LayoutAttr linear = memref.getLinearLayout();
-  if (elemBits == 0 || bits <= elemBits)
-    return success();
-  // The swizzle of a pointer is one of bytes.
-  fly::SwizzleAttr swizzle = memref.getSwizzle();
-  if (swizzle && !swizzle.isTrivial() && (int64_t(8) << swizzle.getBase()) < bits)
-    return op->emitOpError() << "moves " << bits << " consecutive bits, but the swizzle of " << type
-                             << " permutes chunks of " << (int64_t(8) << swizzle.getBase());
-  if (!linear || !linear.getShape().isStatic())
-    return success();
   fly::Algebra algebra(linear.getContext());
   fly::Layout flat = algebra.coalesce(algebra.fromAttr(linear));
   fly::Int size = algebra.size(flat);
@@ -93,19 +84,41 @@ static LogicalResult checkOperand(Operation *op, fly::CopyAtomType atom, Type ty
   // One element in memory is an address: the atom says how much it moves from there.
   if (size.value == 1 && !isGenericAddressSpace<fly::AddressSpace::Register>(memref.getAddressSpace()))
     return success();
-  if (int64_t(size.value) * elemBits < bits)
-    return op->emitOpError() << "moves " << bits << " bits, but " << type << " holds only "
-                             << int64_t(size.value) * elemBits;
-  const fly::Tuple &extent = flat.shape.isLeaf ? flat.shape : flat.shape.kids.front();
-  const fly::Tuple &stride = flat.stride.isLeaf ? flat.stride : flat.stride.kids.front();
-  bool known = stride.isInt() && stride.num.isStatic && extent.num.isStatic;
-  if (stride.isInt() && !stride.num.isStatic)
+  if (size.value * element < bits)
+    return op->emitOpError() << "moves " << bits << " bits, but " << memref << " holds only "
+                             << size.value * element;
+  fly::Tuple extent = algebra.at(flat.shape, 0), stride = algebra.at(flat.stride, 0);
+  if (!stride.isInt())
+    return success();
+  if (!stride.num.isStatic)
     return op->emitOpError() << "moves " << bits << " consecutive bits, but the step between the "
-                             << "elements of " << type << " is known only at launch";
-  if (known && (!stride.is(1) || int64_t(extent.num.value) * elemBits < bits))
-    return op->emitOpError() << "moves " << bits << " consecutive bits, but the elements of " << type
+                             << "elements of " << memref << " is known only at launch";
+  if (!stride.is(1) || int64_t(extent.num.value) * element < bits)
+    return op->emitOpError() << "moves " << bits << " consecutive bits, but the elements of " << memref
                              << " are not consecutive";
   return success();
+}
+
+/// An instruction moves consecutive elements, whatever the layout of its operand says. So a layout that
+/// is known to say otherwise is an error.
+static LogicalResult checkOperand(Operation *op, fly::CopyAtomType atom, Type type, int64_t bits) {
+  auto memref = dyn_cast_or_null<fly::MemRefType>(type);
+  if (!memref || bits == 0 || isAddressView(memref))
+    return success();
+  FailureOr<int64_t> element = getCountedBits(op, atom, memref.getElemTy());
+  if (failed(element))
+    return failure();
+  if (*element == 0 || bits <= *element)
+    return success();
+  // The swizzle of a pointer is one of bytes.
+  fly::SwizzleAttr swizzle = memref.getSwizzle();
+  if (swizzle && !swizzle.isTrivial() && (int64_t(8) << swizzle.getBase()) < bits)
+    return op->emitOpError() << "moves " << bits << " consecutive bits, but the swizzle of " << type
+                             << " permutes chunks of " << (int64_t(8) << swizzle.getBase());
+  fly::LayoutAttr linear = memref.getLinearLayout();
+  if (!linear || !linear.getShape().isStatic())
+    return success();
+  return checkConsecutive(op, memref, *element, bits);
 }
 
 static Type typeOf(Value value) { return value ? value.getType() : Type(); }

@@ -85,7 +85,8 @@ static LogicalResult checkLds(Location loc, const TdmTile &tile, Gaps gaps) {
   return success();
 }
 
-static FailureOr<TdmTile> getTile(Location loc, CopyOpGFX1250TDMType op, Type srcTy, Type dstTy) {
+/// Which way the copy goes, and that the engine can move these elements.
+static FailureOr<TdmTile> getDirection(Location loc, Type srcTy, Type dstTy) {
   auto src = dyn_cast<fly::MemRefType>(srcTy), dst = dyn_cast<fly::MemRefType>(dstTy);
   auto isIn = [](fly::MemRefType type, fly::AddressSpace space) {
     auto attr = type ? dyn_cast<fly::AddressSpaceAttr>(type.getAddressSpace())
@@ -110,8 +111,12 @@ static FailureOr<TdmTile> getTile(Location loc, CopyOpGFX1250TDMType op, Type sr
   for (fly::MemRefType type : {src, dst})
     if (!type.getSwizzle().isTrivial())
       return emitError(loc) << "gfx1250 TDM cannot apply the swizzle of " << type;
+  return tile;
+}
+
+/// Extents and strides of the tensor in global memory.
+static LogicalResult readAxes(Location loc, int32_t rank, TdmTile &tile) {
   auto layout = dyn_cast<fly::LayoutAttr>(tile.global.getLayout());
-  int32_t rank = op.getRank();
   auto reject = [&]() {
     return emitError(loc) << "gfx1250 TDM of rank " << rank << " needs a global tensor with " << rank
                           << " flat modes of static extent, got " << tile.global;
@@ -126,38 +131,51 @@ static FailureOr<TdmTile> getTile(Location loc, CopyOpGFX1250TDMType op, Type sr
     if (size < 1 || size > 0xFFFF)
       return emitError(loc) << "gfx1250 TDM: extent " << size << " of mode " << i
                             << " is not in 1..65535";
+    std::optional<int32_t> step;
+    if (stride.isStatic())
+      step = stride.extractIntFromLeaf().getValue();
+    if (step.value_or(0) < 0)
+      return emitError(loc) << "gfx1250 TDM: stride " << *step << " of mode " << i << " is negative";
     tile.extents.push_back(size);
-    tile.strides.push_back(stride.isStatic()
-                               ? std::optional(stride.extractIntFromLeaf().getValue())
-                               : std::nullopt);
-    if (tile.strides.back().value_or(0) < 0)
-      return emitError(loc) << "gfx1250 TDM: stride " << *tile.strides.back() << " of mode " << i
-                            << " is negative";
+    tile.strides.push_back(step);
   }
-  if (tile.strides.back() && *tile.strides.back() != 1 && tile.extents.back() != 1)
+  if (tile.strides.back().value_or(1) != 1 && tile.extents.back() != 1)
     return emitError(loc) << "gfx1250 TDM: the last mode of the global tensor must have stride 1, "
                           << "got " << tile.global;
-  // Warps go to the outermost axes first, each getting at least one element.
-  int32_t left = op.getNumWarps();
-  tile.warps.assign(rank, 1);
-  for (int32_t i = 0; i < rank; ++i)
-    for (; left > 1 && 2 * tile.warps[i] <= tile.extents[i]; left /= 2)
-      tile.warps[i] *= 2;
+  return success();
+}
+
+/// Divides the tile among warps: they go to the outermost axes first, each getting at least one element.
+static LogicalResult divideTile(Location loc, int32_t numWarps, TdmTile &tile) {
+  int32_t left = numWarps;
+  tile.warps.assign(tile.extents.size(), 1);
+  for (auto [warps, extent] : llvm::zip_equal(tile.warps, tile.extents))
+    for (; left > 1 && 2 * warps <= extent; left /= 2)
+      warps *= 2;
   tile.warps.back() *= left;
-  for (int32_t i = 0; i < rank; ++i) {
+  for (auto [i, warps] : llvm::enumerate(tile.warps)) {
     // A share that is no block of consecutive elements would be written over those of other warps.
-    if (tile.extents[i] % tile.warps[i] != 0)
-      return emitError(loc) << "gfx1250 TDM: " << op.getNumWarps() << " warps cannot share the tile of "
-                            << tile.global << ": " << tile.warps[i] << " do not divide mode " << i;
-    tile.blocks.push_back(tile.extents[i] / tile.warps[i]);
+    if (tile.extents[i] % warps != 0)
+      return emitError(loc) << "gfx1250 TDM: " << numWarps << " warps cannot share the tile of "
+                            << tile.global << ": " << warps << " do not divide mode " << i;
+    tile.blocks.push_back(tile.extents[i] / warps);
   }
+  return success();
+}
+
+static FailureOr<TdmTile> getTile(Location loc, CopyOpGFX1250TDMType op, Type srcTy, Type dstTy) {
+  FailureOr<TdmTile> tile = getDirection(loc, srcTy, dstTy);
+  if (failed(tile) || failed(readAxes(loc, op.getRank(), *tile)) ||
+      failed(divideTile(loc, op.getNumWarps(), *tile)))
+    return failure();
+  unsigned bits = fly::getElementBitWidth(tile->global.getElemTy());
   if (op.getPadInterval() && !encodeTdmPadding(op.getPadInterval(), op.getPadAmount(), bits))
     return tile; // the descriptor's maker says why not
-  int64_t share = tile.size() / op.getNumWarps();
+  int64_t share = tile->size() / op.getNumWarps();
   if (op.getNumWarps() > 1 && !Gaps(op).isRegular(share))
     return emitError(loc) << "gfx1250 TDM: the share of one of " << op.getNumWarps() << " warps, " << share
                           << " elements, is no multiple of the padding interval " << op.getPadInterval();
-  if (failed(checkLds(loc, tile, Gaps(op))))
+  if (failed(checkLds(loc, *tile, Gaps(op))))
     return failure();
   return tile;
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -50,11 +51,11 @@ ARCH_TABLE = arch_table()
 
 
 def get_arch(name: str) -> Arch:
-    """The entry of an architecture name; a target-id suffix (``gfx942:xnack-``) is ignored.
+    """The entry of an architecture name; variants (``gfx1250-strict``) and features (``gfx942:xnack-``) are ignored.
 
     Raises ``ValueError`` for an unknown name.
     """
-    chip = name.split(":", 1)[0]
+    chip = re.split("[-:]", name, maxsplit=1)[0]
     try:
         return ARCH_TABLE[chip]
     except KeyError:

@@ -18,13 +18,23 @@ from .host.config import require
 __all__ = ["load_file", "save_file"]
 
 _DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn",
-           "F8_E5M2": "float8_e5m2", "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8",
+           "F8_E5M2": "float8_e5m2", "F8_E4M3FNUZ": "float8_e4m3fnuz", "F8_E5M2FNUZ": "float8_e5m2fnuz",
+           "F8_E8M0": "float8_e8m0fnu", "F4": "float4_e2m1fn_x2", "C64": "complex64", "I64": "int64", "I32": "int32",
+           "I16": "int16", "I8": "int8", "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8",
            "BOOL": "bool"}
+_PACKED = {"F4": 2}  # values in an element of torch's dtype: the file counts values in the last dimension
 _LENGTH = struct.Struct("<Q")
 
 
 def _numbers(value: Any) -> bool:
     return isinstance(value, list) and all(type(n) is int and n >= 0 for n in value)
+
+
+def _sizes(shape: Any, each: int) -> Any:
+    """The shape of a tensor whose elements hold so many values, from the file's of values; None if there is none."""
+    if not _numbers(shape) or (each > 1 and (not shape or shape[-1] % each)):
+        return None
+    return shape if each == 1 else [*shape[:-1], shape[-1] // each]
 
 
 def load_file(path: str | os.PathLike[str], device: Any = "cpu") -> dict[str, Any]:
@@ -55,12 +65,12 @@ def load_file(path: str | os.PathLike[str], device: Any = "cpu") -> dict[str, An
         shape: Any = given.get("shape")
         offsets: Any = given.get("data_offsets")
         require(where, isinstance(kind, str) and kind in _DTYPES, f"{name!r} has the dtype {kind!r}, not a known one")
-        dtype = getattr(torch, _DTYPES[kind])
-        require(where, _numbers(shape) and _numbers(offsets) and len(offsets) == 2
-                and offsets[1] - offsets[0] == math.prod(shape) * dtype.itemsize and offsets[1] <= len(data),
+        dtype, sizes = getattr(torch, _DTYPES[kind]), _sizes(shape, _PACKED.get(kind, 1))
+        require(where, sizes is not None and _numbers(offsets) and len(offsets) == 2
+                and offsets[1] - offsets[0] == math.prod(sizes) * dtype.itemsize and offsets[1] <= len(data),
                 f"{name!r} of shape {shape} cannot be the bytes {offsets} of {len(data)}")
         # A copy begins where an element may.
-        tensors[name] = data[slice(*offsets)].clone().view(dtype).reshape(shape).to(device)
+        tensors[name] = data[slice(*offsets)].clone().view(dtype).reshape(sizes).to(device)
     return tensors
 
 
@@ -80,7 +90,10 @@ def save_file(tensors: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
         dtype = str(tensor.dtype).removeprefix("torch.")
         require("save_file", dtype in names, f"{name!r} has the dtype {tensor.dtype}, which the format has not")
         raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-        header[name] = {"dtype": names[dtype], "shape": list(tensor.shape), "data_offsets": [end, end + len(raw)]}
+        kind, shape = names[dtype], list(tensor.shape)
+        if kind in _PACKED:
+            shape[-1] *= _PACKED[kind]
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [end, end + len(raw)]}
         parts.append(raw)
         end += len(raw)
     text = json.dumps(header).encode()

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import flydsl.layout as fl
 
@@ -98,20 +98,26 @@ def _parser() -> argparse.ArgumentParser:
     return p
 
 
-def _show(a: argparse.Namespace) -> tuple[Any, str, Callable[[], str]]:
+#: What a command answers: data for JSON, text, and how to draw it if it can be drawn.
+_Answer: TypeAlias = tuple[Any, str, Callable[[], str] | None]
+
+
+def _show(a: argparse.Namespace) -> _Answer:
     x = _layout(a.layout)
+    facts = _facts(x)
     options: dict[str, Any] = {}
     if a.tv:
         options["tile"] = fl.parse_int_tuple(a.tv)
     elif a.tile:
         options["tiler"] = _tiler(a.tile)
     if not options and isinstance(x, (fl.Layout, fl.ComposedLayout)) and not x.is_static:
-        facts = _facts(x)
-        return x, "\n".join([str(x), *(f"{k} {facts[k]}" for k in ("size", "cosize"))]), lambda: fl.to_svg(x)
-    return x, fl.to_table(x, **options), lambda: fl.to_svg(x, **options)
+        text = "\n".join([str(x), *(f"{k} {facts[k]}" for k in ("size", "cosize"))])
+    else:
+        text = fl.to_table(x, **options)
+    return facts, text, lambda: fl.to_svg(x, **options)
 
 
-def _banks(a: argparse.Namespace) -> tuple[dict[str, Any], str]:
+def _banks(a: argparse.Namespace) -> _Answer:
     x = _layout(a.layout)
     kw: dict[str, Any] = {"arch": a.arch, "bits": a.bits, "element_bits": a.element_bits, "op": a.op}
     r = fl.bank_conflicts(x, **kw)
@@ -123,10 +129,10 @@ def _banks(a: argparse.Namespace) -> tuple[dict[str, Any], str]:
         data |= {"swizzle_bytes": str(f.swizzle), "swizzle_elements": str(f.element_swizzle)}
         data["cycles_after"] = f.after.cycles
         text += f"\nwith {f.swizzle} on byte addresses ({f.element_swizzle} on elements): {f.after}"
-    return data, text
+    return data, text, lambda: fl.to_svg(x)
 
 
-def _mma(a: argparse.Namespace) -> tuple[Any, str, Callable[[], str] | None]:
+def _mma(a: argparse.Namespace) -> _Answer:
     if a.list or a.name is None:
         infos = fl.mma_atoms(a.arch)
         data: Any = [{"name": i.name, "archs": list(i.archs)} for i in infos]
@@ -140,37 +146,31 @@ def _mma(a: argparse.Namespace) -> tuple[Any, str, Callable[[], str] | None]:
     return data, "\n".join(f"{k:11} {v}" for k, v in data.items()), lambda: fl.to_svg(i)
 
 
-def _run(a: argparse.Namespace) -> tuple[Any, str, Callable[[], str] | None]:
-    if a.command == "show":
-        x, text, draw = _show(a)
-        return _facts(x), text, draw
-    if a.command == "banks":
-        data, text = _banks(a)
-        x = _layout(a.layout)
-        return data, text, lambda: fl.to_svg(x)
-    if a.command == "mma":
-        return _mma(a)
-    options: dict[str, Any] = {}
-    source: Any = None
-    if a.command == "compose":
-        r = fl.composition(_layout(a.a), _tiler(a.b))
-    elif a.command == "divide":
-        source, tiler = _layout(a.layout), _tiler(a.tiler)
-        if a.strict:
-            fl.logical_divide(source, tiler, strict=True)
-        r = getattr(fl, f"{a.kind}_divide")(source, tiler)
-        options = {"tiler": tiler}
-    elif a.command == "product":
-        block, tiler = _layout(a.layout), _tiler(a.tiler) if a.tiler.lstrip()[:1] == "[" else _layout(a.tiler)
-        r = getattr(fl, f"{a.kind}_product")(block, tiler)
-        options = {"product_of": (block, tiler)} if isinstance(tiler, fl.Layout) else {}
-    elif a.command == "complement":
-        r = fl.complement(_layout(a.layout), a.size)
-    elif a.command == "inverse":
-        r = getattr(fl, f"{a.side}_inverse")(_layout(a.layout))
-    else:
-        r = fl.coalesce(_layout(a.layout), fl.parse_int_tuple(a.by) if a.by else None)
+def _result(r: Any, source: Any = None, **options: Any) -> _Answer:
+    """The layout ``r``; the picture is that of ``source`` if there is one."""
     return _facts(r), str(r), lambda: fl.to_svg(r if source is None else source, **options)
+
+
+def _divide(a: argparse.Namespace) -> _Answer:
+    source, tiler = _layout(a.layout), _tiler(a.tiler)
+    if a.strict:
+        fl.logical_divide(source, tiler, strict=True)
+    return _result(getattr(fl, f"{a.kind}_divide")(source, tiler), source, tiler=tiler)
+
+
+def _product(a: argparse.Namespace) -> _Answer:
+    block, tiler = _layout(a.layout), _tiler(a.tiler) if a.tiler.lstrip()[:1] == "[" else _layout(a.tiler)
+    options = {"product_of": (block, tiler)} if isinstance(tiler, fl.Layout) else {}
+    return _result(getattr(fl, f"{a.kind}_product")(block, tiler), **options)
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], _Answer]] = {
+    "show": _show, "banks": _banks, "mma": _mma, "divide": _divide, "product": _product,
+    "compose": lambda a: _result(fl.composition(_layout(a.a), _tiler(a.b))),
+    "complement": lambda a: _result(fl.complement(_layout(a.layout), a.size)),
+    "inverse": lambda a: _result(getattr(fl, f"{a.side}_inverse")(_layout(a.layout))),
+    "coalesce": lambda a: _result(fl.coalesce(_layout(a.layout), fl.parse_int_tuple(a.by) if a.by else None)),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -179,7 +179,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     a = _parser().parse_args(argv)
     try:
-        data, text, draw = _run(a)
+        data, text, draw = _COMMANDS[a.command](a)
         if a.svg:
             if draw is None:
                 raise LayoutError("there is no picture of a list")

@@ -44,10 +44,6 @@ def normalize(x: Any) -> IntTuple:
         raise LayoutError(f"not an integer, None, Dyn, Basis or tuple of these: {x!r}") from None
 
 
-def is_tuple(x: object) -> bool:
-    return type(x) is tuple
-
-
 def leaves(x: IntTuple) -> Iterator[Leaf]:
     """All leaves, depth first, left to right."""
     if type(x) is tuple:

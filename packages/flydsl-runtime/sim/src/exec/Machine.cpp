@@ -79,7 +79,7 @@ namespace {
 /// Kernarg segment and AQL packet in device memory.
 struct LaunchMemory {
   static constexpr uint64_t kBytes = 64 * 1024;
-  uint64_t base = AddressSpace::instance().allocate(kBytes, MemKind::Device, 0);
+  uint64_t base = AddressSpace::instance().allocate(kBytes, MemKind::Service, 0);
 };
 
 /// Launch memories are kept for the next launch; concurrent launches have one each.

@@ -27,6 +27,29 @@ void checkRange(const void *p, size_t size, bool write, const char *what) {
 
 namespace {
 
+char *placeOf(const hipPitchedPtr &q, const hipPos &pos, size_t y, size_t z) {
+  return static_cast<char *>(q.ptr) + ((z + pos.z) * q.ysize + y + pos.y) * q.pitch + pos.x;
+}
+
+/// Fails for memory from `first` to `last` + `bytes` that begins in an allocation and goes on behind its end. Other
+/// memory is looked at when the work runs; so are ranges of several pieces.
+hipError_t staysInside(const char *what, const char *first, const char *last, size_t bytes) {
+  Allocation a;
+  AddressSpace &space = AddressSpace::instance();
+  const auto from = reinterpret_cast<uint64_t>(first), to = reinterpret_cast<uint64_t>(last);
+  if (!space.find(from, a) || a.piece)
+    return hipSuccess;
+  const uint64_t end = a.base + a.size;
+  if (to >= from && to <= end && bytes <= end - to)
+    return hipSuccess;
+  return fail(hipErrorInvalidValue, format("%s: %p + %llu is not accessible, %s", what, static_cast<const void *>(first),
+                                           static_cast<unsigned long long>(end - from), space.describe(end).c_str()));
+}
+
+hipError_t staysInside(const char *what, const hipPitchedPtr &q, const hipPos &pos, const hipExtent &e) {
+  return staysInside(what, placeOf(q, pos, 0, 0), placeOf(q, pos, e.height - 1, e.depth - 1), e.width);
+}
+
 /// Bytes that addresses of user space can tell apart.
 constexpr size_t kMostBytes = size_t(1) << 47;
 
@@ -37,17 +60,14 @@ void copyBytes(void *dst, const void *src, size_t size) {
 }
 
 void copyBox(const hipMemcpy3DParms &p) {
-  auto place = [](const hipPitchedPtr &q, const hipPos &pos, size_t y, size_t z) {
-    return static_cast<char *>(q.ptr) + ((z + pos.z) * q.ysize + y + pos.y) * q.pitch + pos.x;
-  };
   // The last row first: sizes that lead out of memory fail before anything is copied, whatever
   // the number of rows.
   size_t lastY = p.extent.height - 1, lastZ = p.extent.depth - 1;
-  checkRange(place(p.dstPtr, p.dstPos, lastY, lastZ), p.extent.width, true, "memcpy destination");
-  checkRange(place(p.srcPtr, p.srcPos, lastY, lastZ), p.extent.width, false, "memcpy source");
+  checkRange(placeOf(p.dstPtr, p.dstPos, lastY, lastZ), p.extent.width, true, "memcpy destination");
+  checkRange(placeOf(p.srcPtr, p.srcPos, lastY, lastZ), p.extent.width, false, "memcpy source");
   for (size_t z = 0; z < p.extent.depth; ++z)
     for (size_t y = 0; y < p.extent.height; ++y)
-      copyBytes(place(p.dstPtr, p.dstPos, y, z), place(p.srcPtr, p.srcPos, y, z), p.extent.width);
+      copyBytes(placeOf(p.dstPtr, p.dstPos, y, z), placeOf(p.srcPtr, p.srcPos, y, z), p.extent.width);
 }
 
 /// hipMemcpyKind: host and device in both roles, default, and device without copy engine.
@@ -102,6 +122,12 @@ hipError_t copyWork(const hipMemcpy3DParms &p, NodeWork &out) {
   if (!empty && p.extent.depth > 1 &&
       (p.extent.height > p.srcPtr.ysize || p.extent.height > p.dstPtr.ysize))
     return fail(hipErrorInvalidValue, "memcpy: the height exceeds that of a slice");
+  if (!empty)
+    if (hipError_t e = staysInside("memcpy destination", p.dstPtr, p.dstPos, p.extent))
+      return e;
+  if (!empty)
+    if (hipError_t e = staysInside("memcpy source", p.srcPtr, p.srcPos, p.extent))
+      return e;
   out = NodeWork();
   out.type = NodeType::Memcpy;
   out.copy = p;
@@ -122,6 +148,10 @@ hipError_t setWork(const hipMemsetParams &p, NodeWork &out) {
     return fail(hipErrorInvalidValue, "memset: the width exceeds the pitch");
   if (!empty && p.height > 1 && p.height - 1 > kMostBytes / p.pitch)
     return fail(hipErrorInvalidValue, "memset: the rows exceed all memory");
+  const auto *at = static_cast<const char *>(p.dst);
+  if (!empty)
+    if (hipError_t e = staysInside("memset", at, at + (p.height - 1) * p.pitch, p.width * p.elementSize))
+      return e;
   out = NodeWork();
   out.type = NodeType::Memset;
   out.set = p;

@@ -286,7 +286,6 @@ FLYSIM_API hipError_t hipDeviceSynchronize() try {
     return e;
   return finishDevice();
 } FLYSIM_GUARDED
-FLYSIM_API hipError_t hipDeviceReset() { return hipSuccess; }
 namespace {
 thread_local unsigned deviceFlags = 0;
 }
@@ -330,7 +329,7 @@ FLYSIM_API hipError_t hipMemGetInfo(size_t *free, size_t *total) {
   });
 }
 
-//===--- contexts: one per device, never destroyed --------------------------===//
+//===--- contexts: one per device (DeviceReset.cpp empties it) ---------------===//
 
 FLYSIM_API hipError_t hipDevicePrimaryCtxRetain(void **context, int device) try {
   if (!validDevice(device))
@@ -341,9 +340,6 @@ FLYSIM_API hipError_t hipDevicePrimaryCtxRetain(void **context, int device) try 
   return hipSuccess;
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipDevicePrimaryCtxRelease(int device) try {
-  return validDevice(device) ? hipSuccess : badDevice(device);
-} FLYSIM_GUARDED
-FLYSIM_API hipError_t hipDevicePrimaryCtxReset(int device) try {
   return validDevice(device) ? hipSuccess : badDevice(device);
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipDevicePrimaryCtxSetFlags(int device, unsigned) try {

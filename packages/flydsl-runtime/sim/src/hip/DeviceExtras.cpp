@@ -1,5 +1,6 @@
 //===- DeviceExtras.cpp - limits, peers, names of entry points ------------===//
 
+#include "hip/DeviceReset.h"
 #include "hip/Queues.h"
 #include "hip/Runtime.h"
 
@@ -103,6 +104,12 @@ FLYSIM_API hipError_t hipExtGetLinkTypeAndHopCount(int from, int to, uint32_t *t
   *hops = 1;
   return hipSuccess;
 } FLYSIM_GUARDED
+void flysim::forgetPeers(int device) {
+  std::lock_guard<std::mutex> lock(mutex);
+  for (bool &peer : peers[device])
+    peer = false;
+}
+
 FLYSIM_API hipError_t hipDeviceEnablePeerAccess(int peer, unsigned flags) try {
   int own = currentDevice();
   if (flags)

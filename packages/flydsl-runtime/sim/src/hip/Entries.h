@@ -48,6 +48,7 @@ FLYSIM_API hipError_t hipGetDevicePropertiesR0600(hipDeviceProp_tR0600 *p, int d
 FLYSIM_API hipError_t hipGetProcAddress(const char *name, void **out, int, uint64_t, int *status);
 
 // Events.cpp
+FLYSIM_API hipError_t hipEventDestroy(void *event);
 FLYSIM_API hipError_t hipEventRecord(void *event, void *stream);
 
 // GraphApi.cpp
@@ -134,6 +135,7 @@ FLYSIM_API hipError_t hipMemcpyFromSymbolAsync(void *dst, const void *host, size
                                                size_t offset, int kind, void *stream);
 
 // Streams.cpp
+FLYSIM_API hipError_t hipStreamDestroy(void *stream);
 FLYSIM_API hipError_t hipStreamSynchronize(void *stream);
 FLYSIM_API hipError_t hipStreamQuery(void *stream);
 FLYSIM_API hipError_t hipStreamWaitEvent(void *stream, void *event, unsigned flags);

@@ -39,8 +39,8 @@ constexpr size_t kMessageWords = 16; ///< what keeping one takes besides
 /// Blocks of this size start at a multiple of it: the device library finds them by that.
 constexpr uint64_t kSlabBytes = 2 << 20, kPageBytes = 4096;
 
-uint64_t allocate(uint64_t bytes, MemKind kind, int device) {
-  uint64_t base = AddressSpace::instance().allocate(bytes, kind, device);
+uint64_t allocate(uint64_t bytes, int device) {
+  uint64_t base = AddressSpace::instance().allocate(bytes, MemKind::Service, device);
   if (!base)
     raise(FaultKind::OutOfMemory, "no memory for the hidden arguments of a kernel");
   return base;
@@ -57,7 +57,7 @@ public:
     std::lock_guard<std::mutex> lock(mutex);
     uint64_t &heap = heaps[device];
     if (!heap)
-      heap = flysim::allocate(kHeapBytes, MemKind::Device, device);
+      heap = flysim::allocate(kHeapBytes, device);
     return heap;
   }
   /// 0 when there is no memory, as malloc gives.
@@ -65,7 +65,7 @@ public:
     uint64_t alignment = bytes >= kSlabBytes ? kSlabBytes : kPageBytes;
     AddressSpace &space = AddressSpace::instance();
     bool overflows = bytes + alignment < bytes;
-    uint64_t base = overflows ? 0 : space.allocate(bytes + alignment, MemKind::Device, device);
+    uint64_t base = overflows ? 0 : space.allocate(bytes + alignment, MemKind::Service, device);
     if (!base)
       return 0;
     uint64_t start = (base + alignment - 1) / alignment * alignment;
@@ -168,7 +168,7 @@ std::unique_ptr<HiddenMemory> HiddenMemory::make(const KernelInfo &k, uint8_t *s
     } else if (meeting) {
       // Of one grid of one: numbers of the grid and of grids, work-items before and in all, the
       // counter (two words) and the number of work-groups that meet there.
-      value = allocate(64, MemKind::Device, device);
+      value = allocate(64, device);
       memory->owned.push_back(value);
       auto *words = reinterpret_cast<uint32_t *>(value);
       words[3] = 1;
@@ -189,7 +189,7 @@ void HiddenMemory::allocatePackets(uint64_t waves) {
     count *= 2;
   uint64_t headers = kBufferBytes + kSignalBytes, payloads = headers + count * sizeof(PacketHeader);
   payloads = (payloads + 63) / 64 * 64;
-  uint64_t base = allocate(payloads + count * kPayloadBytes, MemKind::HostPinned, device);
+  uint64_t base = allocate(payloads + count * kPayloadBytes, device);
   owned.push_back(base);
   exchange = Region{base, payloads + base + count * kPayloadBytes, true};
   buffer = reinterpret_cast<uint64_t *>(base);

@@ -29,7 +29,9 @@ unsigned flagsOf(uint64_t base) {
   return it == hostFlags.end() ? 0 : it->second;
 }
 
-hipError_t release(void *p) {
+} // namespace
+
+hipError_t flysim::freeMemory(void *p) {
   if (!p)
     return hipSuccess;
   bool bad = false;
@@ -38,8 +40,6 @@ hipError_t release(void *p) {
   poolForget(p);
   return releaseMemory(p);
 }
-
-} // namespace
 
 FLYSIM_API hipError_t hipMalloc(void **p, size_t size) try {
   if (hipError_t e = allowedInCapture("hipMalloc"))
@@ -54,7 +54,7 @@ FLYSIM_API hipError_t hipExtMallocWithFlags(void **p, size_t size, unsigned flag
     if (e == hipSuccess && flags && Runtime::instance().deviceCount() > 1)
       SharedRecords::instance().add(reinterpret_cast<uint64_t>(*p), size, -1, 0);
   } catch (...) {
-    release(*p);
+    freeMemory(*p);
     throw;
   }
   return e;
@@ -97,7 +97,7 @@ FLYSIM_API hipError_t hipHostMalloc(void **p, size_t size, unsigned flags) try {
   try {
     rememberFlags(*p, flags);
   } catch (...) {
-    release(*p);
+    freeMemory(*p);
     throw;
   }
   return hipSuccess;
@@ -110,14 +110,14 @@ FLYSIM_API hipError_t hipMemAllocHost(void **p, size_t size) { return hipHostMal
 FLYSIM_API hipError_t hipFree(void *p) try {
   if (hipError_t e = allowedInCapture("hipFree"))
     return e;
-  return release(p);
+  return freeMemory(p);
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipFreeAsync(void *p, void *stream) try {
   if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "hipFreeAsync: invalid stream");
   if (!p)
     return fail(hipErrorInvalidValue, "hipFreeAsync: null pointer");
-  return release(p);
+  return freeMemory(p);
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipHostFree(void *p) { return hipFree(p); }
 FLYSIM_API hipError_t hipFreeHost(void *p) { return hipFree(p); }

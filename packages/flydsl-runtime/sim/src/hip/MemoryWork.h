@@ -25,6 +25,8 @@ template <class F> void onHostMemory(const char *what, F &&work) {
 
 /// Memory of the current device; a size of 0 gives null.
 hipError_t allocateMemory(void **out, size_t size, MemKind kind);
+/// Frees memory of any kind that a program allocates; of a graph it counts as free.
+hipError_t freeMemory(void *p);
 /// Frees an allocation when everything that was enqueued has run.
 hipError_t releaseMemory(void *p);
 /// An allocation is about to be freed: its pool, if any, counts it no more.

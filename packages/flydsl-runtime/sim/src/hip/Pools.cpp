@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "hip/DeviceReset.h"
 #include "hip/MemoryWork.h"
 #include "hip/Runtime.h"
 #include "memory/Memory.h"
@@ -88,6 +89,18 @@ void flysim::poolForget(void *p) {
   if (pools.contains(it->second.first))
     it->second.first->used -= it->second.second;
   owners.erase(it);
+}
+
+void flysim::forgetPools(int device) {
+  std::vector<Pool *> list;
+  pools.forEach([&](Pool &p) {
+    if (p.device == device)
+      list.push_back(&p);
+  });
+  std::lock_guard<std::mutex> lock(mutex);
+  defaults[device] = current[device] = nullptr;
+  for (Pool *p : list)
+    pools.destroy(p);
 }
 
 FLYSIM_API hipError_t hipMallocAsync(void **p, size_t size, void *stream) try {

@@ -140,7 +140,7 @@ std::string formatRecord(const PrintfFormat &format, const uint8_t *arguments) {
 
 PrintfBuffer::PrintfBuffer(const CodeObject &codeObject, uint32_t argumentOffset, uint8_t *kernarg)
     : object(codeObject) {
-  base = AddressSpace::instance().allocate(kBufferBytes, MemKind::HostPinned, 0);
+  base = AddressSpace::instance().allocate(kBufferBytes, MemKind::Service, 0);
   const uint32_t header[2] = {0, kBufferBytes - kHeaderBytes};
   if (!base)
     raise(FaultKind::OutOfMemory, "no memory for the output of printf");

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "hip/DeviceReset.h"
 #include "hip/Runtime.h"
 
 #include "check/FindingsFile.h"
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <set>
 
 using namespace flysim;
 
@@ -37,6 +39,7 @@ struct FatWrapper {
 std::mutex mutex;
 std::map<const void *, HostSymbol> kernels;
 std::map<const void *, HostSymbol> variables;
+std::set<const void *> managedVariables; ///< their memory
 
 /// Loads the module; its managed variables learn where their memory is.
 hipError_t load(FatBinary &b) {
@@ -44,6 +47,7 @@ hipError_t load(FatBinary &b) {
     return hipSuccess;
   if (hipError_t e = hipModuleLoadData(&b.module, b.image))
     return e;
+  static_cast<Module *>(b.module)->device = Module::kOfNoDevice;
   for (const auto &[name, memory] : b.managed) {
     void *pointer = nullptr;
     size_t bytes = 0;
@@ -75,6 +79,11 @@ hipError_t functionOf(const void *host, void **out) {
 }
 
 } // namespace
+
+bool flysim::isManagedVariable(const void *p) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return managedVariables.count(p) != 0;
+}
 
 // Without host memory nothing is registered: that is an error of the launch, which does not find its kernel.
 FLYSIM_API void **__hipRegisterFatBinary(const void *data) try {
@@ -125,6 +134,7 @@ FLYSIM_API void __hipRegisterManagedVar(void **handle, void **pointer, void *ini
     memcpy(*pointer, initial, size);
   std::lock_guard<std::mutex> lock(mutex);
   reinterpret_cast<FatBinary *>(handle)->managed.emplace_back(name, *pointer);
+  managedVariables.insert(*pointer);
 } catch (const std::bad_alloc &) { // see __hipRegisterFatBinary
 }
 FLYSIM_API hipError_t hipGetFuncBySymbol(void **function, const void *host) try {

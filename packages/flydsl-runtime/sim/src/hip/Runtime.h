@@ -25,8 +25,13 @@
 
 namespace flysim {
 
+int currentDevice();
+void setCurrentDevice(int device);
+
 /// hipModule_t points to one of these.
 struct Module {
+  static constexpr int kOfNoDevice = -1;
+  int device = currentDevice(); ///< in whose context it was loaded
   std::unique_ptr<CodeObject> object;
   std::map<std::string, Function> functions;
   /// Decoded code: per executable range and wave size.
@@ -72,6 +77,7 @@ struct EventState {
   void wait();
 };
 struct Event {
+  int device = currentDevice(); ///< in whose context it was made
   unsigned flags = 0;
   std::shared_ptr<EventState> state = std::make_shared<EventState>();
   std::shared_ptr<Capture> capture; ///< the capture in which it was recorded last
@@ -145,9 +151,6 @@ private:
   bool byName = false; ///< `chosen` was asked for by name
   std::vector<const void *> images;
 };
-
-int currentDevice();
-void setCurrentDevice(int device);
 
 /// Records `code` as the thread's last error with a message (another one if the heap is exhausted).
 hipError_t fail(hipError_t code, std::string_view text) noexcept;

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "hip/DeviceReset.h"
 #include "hip/Queues.h"
 #include "hip/Runtime.h"
 #include "memory/Memory.h"
@@ -98,6 +99,26 @@ std::map<uint64_t, Mapping>::iterator range(uint64_t base, uint64_t size) {
 }
 
 } // namespace
+
+void flysim::forgetMappings(int device) {
+  std::lock_guard<std::mutex> lock(mutex);
+  for (auto it = mappings.begin(); it != mappings.end();) {
+    Physical *memory = it->second.memory;
+    if (memory->prop.location.id != device || !AddressSpace::instance().removePieces(it->first, it->second.size)) {
+      ++it;
+      continue;
+    }
+    --memory->mapped;
+    dropUnused(memory);
+    it = mappings.erase(it);
+  }
+  const std::set<Physical *> all = memories;
+  for (Physical *memory : all)
+    if (memory->prop.location.id == device) {
+      memory->held = 0;
+      dropUnused(memory);
+    }
+}
 
 FLYSIM_API hipError_t hipMemGetAllocationGranularity(size_t *granularity, const AllocationProp *prop,
                                                      int option) try {

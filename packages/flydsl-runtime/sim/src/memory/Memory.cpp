@@ -175,6 +175,15 @@ bool AddressSpace::unregisterHost(uint64_t base) {
   return registered.erase(base) != 0;
 }
 
+std::vector<uint64_t> AddressSpace::heldBy(int device) const {
+  std::shared_lock lock(mutex);
+  std::vector<uint64_t> bases;
+  for (const auto &[start, a] : allocations)
+    if (a.device == device && !a.piece && a.kind != MemKind::Module && a.kind != MemKind::Service)
+      bases.push_back(a.base);
+  return bases;
+}
+
 bool AddressSpace::find(uint64_t addr, Allocation &out) const {
   std::shared_lock lock(mutex);
   for (const auto *table : {&allocations, &registered}) {

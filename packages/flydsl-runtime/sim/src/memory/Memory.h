@@ -19,8 +19,9 @@
 
 namespace flysim {
 
-/// What a device allocation is for (reported by hipPointerGetAttributes).
-enum class MemKind : uint8_t { Device, HostPinned, HostRegistered, Managed, Module };
+/// What a device allocation is for (reported by hipPointerGetAttributes). Service: the simulator's own, for arguments
+/// of kernels and what they print or allocate.
+enum class MemKind : uint8_t { Device, HostPinned, HostRegistered, Managed, Module, Service };
 
 struct Allocation {
   uint64_t base = 0;     ///< first usable byte
@@ -69,6 +70,8 @@ public:
   void registerHost(uint64_t base, uint64_t size);
   bool unregisterHost(uint64_t base);
 
+  /// Where the allocations begin that the program has on `device`, those of modules and pieces of ranges apart.
+  std::vector<uint64_t> heldBy(int device) const;
   /// The allocation that contains `addr` (registered host memory too).
   bool find(uint64_t addr, Allocation &out) const;
   /// The range around `addr` that may be accessed; false for a wild address.

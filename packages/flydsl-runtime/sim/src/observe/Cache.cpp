@@ -101,9 +101,11 @@ SharedCache::Absent SharedCache::touchRoomy(const LineMove &move, uint64_t line,
 }
 
 void SharedCache::fillSets() {
-  const size_t bytes = kWays * wayStride * sizeof(uint32_t);
-  ways = zeros(bytes + (size_t(1) << setBits));
-  next = reinterpret_cast<uint8_t *>(ways.get()) + bytes;
+  if (!ways) {
+    ways = zeros(wayBytes() + (size_t(1) << setBits));
+    next = reinterpret_cast<uint8_t *>(ways.get()) + wayBytes();
+  }
+  roomy = false;
   for (const uint32_t *a = arrivals.get(); a != arrivals.get() + arrived; ++a) {
     const uint64_t first = *a / kPageLines, end = first + *a % kPageLines + 1;
     for (uint64_t line = first; line < end; ++line) {
@@ -112,8 +114,18 @@ void SharedCache::fillSets() {
       comesFirst(line, 1);
     }
   }
-  arrivals.reset();
-  marks = nullptr;
+}
+
+void SharedCache::clear() {
+  uint64_t end = 0; // of the marks that were set
+  for (const uint32_t *a = arrivals.get(); a != arrivals.get() + arrived; ++a)
+    end = std::max(end, uint64_t(*a) / kPageLines + *a % kPageLines + 1);
+  memset(marks, 0, end);
+  arrived = 0;
+  if (!roomy)
+    memset(ways.get(), 0, wayBytes() + (size_t(1) << setBits));
+  met.clear();
+  roomy = true;
 }
 
 inline unsigned SharedCache::takeWay(size_t index) {

@@ -135,10 +135,12 @@ public:
   /// became dirty now.
   Absent touch(const LineMove &move, unsigned from, unsigned count) {
     const uint64_t line = move.line + from;
-    if (marks && line + count > mostLines)
+    if (roomy && line + count > mostLines)
       fillSets();
-    return marks ? touchRoomy(move, line, count) : touchSets(move, line, count);
+    return roomy ? touchRoomy(move, line, count) : touchSets(move, line, count);
   }
+  /// Forgets all lines. What was mapped for them stays.
+  void clear();
 
 private:
   static constexpr unsigned kWays = 8;
@@ -209,11 +211,14 @@ private:
   Words arrivals;
   static constexpr uint64_t kMostNumbers = (uint64_t(1) << 32) / kPageLines; ///< of lines that arrivals can name
   size_t arrived = 0;
-  /// By line, behind the arrivals: dirty sectors << 4 | present sectors. Null when there is no more room.
-  uint8_t *marks;
+  /// By line, behind the arrivals: dirty sectors << 4 | present sectors.
+  uint8_t *const marks;
+  bool roomy = true;
   /// Way after way, each with an entry for every set: (tag + 1) << 8 | dirty sectors << 4 | present sectors; 0: empty.
   /// A tag of 24 bits names more lines than a launch can move.
   Words ways;
+  /// The bytes of the ways.
+  size_t wayBytes() const { return kWays * wayStride * sizeof(uint32_t); }
   uint8_t *next = nullptr; ///< the way of each set that is filled or replaced next, behind the ways
   /// By page, a bit for each line that was moved before. Most lines of a launch that streams come once: nobody need
   /// look for them.

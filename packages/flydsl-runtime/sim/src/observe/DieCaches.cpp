@@ -11,12 +11,31 @@ namespace {
 constexpr unsigned kTurn = 32;
 /// So many lines are enough to be held. Beyond them fewer work-groups run side by side than on a device.
 constexpr size_t kMostHeld = size_t(1) << 23;
+/// Moves whose memory is kept for the next launch.
+constexpr size_t kMostKept = size_t(1) << 20;
 } // namespace
 
-DieCaches::DieCaches(unsigned dies, uint64_t bytes, uint64_t shared, uint64_t resident, size_t instructions)
-    : shared(shared), absent(instructions), fromMemory(instructions), resident(std::max<uint64_t>(1, resident)) {
+DieCaches::DieCaches(unsigned dies, uint64_t bytes, uint64_t shared) : shared(shared) {
   for (unsigned k = 0; k < std::max(1u, dies); ++k)
     caches.emplace_back(bytes);
+}
+
+void DieCaches::begin(uint64_t atOnce, size_t instructions) {
+  for (SharedCache &cache : caches)
+    cache.clear();
+  shared.clear();
+  absent.assign(instructions, 0);
+  fromMemory.assign(instructions, 0);
+  resident = std::max<uint64_t>(1, atOnce);
+  held.clear();
+  moves.clear();
+  batchEnd = 0;
+  lines = 0;
+}
+
+void DieCaches::release() {
+  if (moves.capacity() > kMostKept)
+    moves = {};
 }
 
 void DieCaches::add(uint64_t group, const LineMove *from, const LineMove *to) {

@@ -19,13 +19,16 @@ namespace flysim {
 /// side: they take turns here.
 class DieCaches {
 public:
-  /// `bytes`: of an L2; `shared`: of what all dies share, down to the memory. `resident`: work-groups (or clusters) of
-  /// all dies that run at once. `instructions`: of the program.
-  DieCaches(unsigned dies, uint64_t bytes, uint64_t shared, uint64_t resident, size_t instructions);
+  /// `bytes`: of an L2; `shared`: of what all dies share, down to the memory.
+  DieCaches(unsigned dies, uint64_t bytes, uint64_t shared);
+  /// Before a launch. `resident`: work-groups (or clusters) of all dies that run at once. `instructions`: of the program.
+  void begin(uint64_t resident, size_t instructions);
   /// Moves of a work-group; groups come in the order of the grid, the moves of one in the order of time.
   void add(uint64_t group, const LineMove *from, const LineMove *to);
   /// Moves what is held.
   void flush();
+  /// Gives back the memory that only large launches need.
+  void release();
   /// The sectors that an instruction moved and that the L2 of its die did not have.
   uint64_t absentSectors(size_t inst) const { return absent[inst]; }
   /// Those of them that the shared cache did not have, either.
@@ -44,7 +47,7 @@ private:
   std::vector<SharedCache> caches;
   SharedCache shared;
   std::vector<uint64_t> absent, fromMemory; ///< sectors, by instruction
-  const uint64_t resident;
+  uint64_t resident = 1;
   std::vector<Held> held; ///< of work-groups that run side by side
   std::vector<LineMove> moves; ///< theirs, one work-group after the other
   uint64_t batchEnd = 0;  ///< the first work-group behind the `resident` ones of the grid that these are of

@@ -43,7 +43,7 @@ constexpr size_t kTraceOps = 16000000;
 
 struct Shared {
   LaunchProfile profile;
-  Traffic traffic;
+  Traffic::Lease traffic; ///< of the launch as soon as it is known
   HostArrays arrays;
   uint64_t resident = 1; ///< work-groups that run at once, each with scratch of its own
   uint64_t stride = 1;  ///< distance of the sampled work-groups
@@ -52,8 +52,7 @@ struct Shared {
   size_t opsPerGroup = 0; ///< bound of the recorded instructions of one of them
   std::mutex mutex;
 
-  Shared(const ArchInfo &arch, const std::vector<Region> &hostRanges)
-      : traffic(timingTable(arch).sharedCacheBytes), arrays(hostRanges) {}
+  explicit Shared(const std::vector<Region> &hostRanges) : arrays(hostRanges) {}
 };
 
 class ProfileGroup final : public GroupObserver {
@@ -61,7 +60,7 @@ public:
   explicit ProfileGroup(Shared &shared)
       : shared(shared), arch(*shared.profile.arch), infos(shared.profile.infos),
         l1(timingTable(arch).l1Bytes), ldsCosts(infos.size()), linePatterns(infos.size()), lines(shared.arrays),
-        source(shared.traffic.source()), moves(source.moves) {
+        source(shared.traffic->source()), moves(source.moves) {
     counters.resize(infos.size());
     counted.resize(infos.size());
     for (size_t i = 0; i < infos.size(); ++i)
@@ -96,7 +95,7 @@ public:
     // The work-groups of a cluster start together: `linear` counts clusters.
     unsigned slot = wg.clusterIndex;
     if (slot == 0)
-      shared.traffic.begin(source, linear);
+      shared.traffic->begin(source, linear);
     linear = linear * wg.clusterSize + slot;
     if (slot == 0) {
       l1.clear();
@@ -106,7 +105,7 @@ public:
       recorded = 0;
       waves = wg.numWaves;
       last.assign(size_t(wg.clusterSize) * waves, ~size_t(0));
-      traces.assign(wg.clusterSize, GroupTrace());
+      traces.resize(wg.clusterSize);
       counted.issued.assign(wg.clusterSize, 0);
     }
     bool sampled = (shared.profile.what & kProfileTiming) && linear >= shared.first &&
@@ -118,12 +117,14 @@ public:
     const Selection &s = shared.profile.selection;
     traces[slot].shown = !s.one || (wg.id[0] == s.workgroup[0] && wg.id[1] == s.workgroup[1] &&
                                     wg.id[2] == s.workgroup[2]);
-    traces[slot].waves.resize(sampled ? wg.numWaves : 0);
+    traces[slot].waves.clear();
+    if (sampled)
+      traces[slot].waves.resize(wg.numWaves);
   }
 
   void endGroup(Workgroup &wg) override {
     if (wg.clusterIndex + 1 == wg.clusterSize)
-      shared.traffic.end(source);
+      shared.traffic->end(source);
     std::vector<uint32_t> &all = shared.profile.groupIssued;
     if (uint64_t id = traces[wg.clusterIndex].linearId; id < all.size())
       all[id] = counted.issued[wg.clusterIndex]; // each work-group has an entry of its own
@@ -264,7 +265,7 @@ private:
     c.l2Bytes += l2 * kSectorBytes;
     if (moves.size() < nextDrain)
       return;
-    shared.traffic.drain(source);
+    shared.traffic->drain(source);
     nextDrain = moves.size() + kManyMoves;
   }
 
@@ -355,7 +356,7 @@ class ProfileLaunch final : public LaunchObserver {
 public:
   ProfileLaunch(const Dispatch &d, unsigned what, const Selection &selection,
                 void (*done)(LaunchProfile &&))
-      : shared(*d.program->arch, d.hostRanges), done(done), object(d.object), program(d.program) {
+      : shared(d.hostRanges), done(done), object(d.object), program(d.program) {
     LaunchProfile &p = shared.profile;
     const KernelInfo &k = *d.kernel;
     p.kernel = k.name;
@@ -364,6 +365,7 @@ public:
     std::copy(d.grid, d.grid + 3, p.grid);
     std::copy(d.block, d.block + 3, p.block);
     p.waveSize = k.waveSize();
+    p.clusterSize = d.cluster[0] * d.cluster[1] * d.cluster[2];
     p.wavesPerGroup = (d.block[0] * d.block[1] * d.block[2] + p.waveSize - 1) / p.waveSize;
     p.vgprs = k.vgprs;
     p.sgprs = k.sgprs;
@@ -374,7 +376,6 @@ public:
     p.selection = selection;
     p.infos = classify(*d.program, p.waveSize);
     p.counters.resize(p.infos.size());
-    shared.traffic.count(p.infos.size());
     uint64_t groups = uint64_t(d.grid[0]) * d.grid[1] * d.grid[2];
     if ((what & kProfileTiming) && groups <= kMostCounted)
       p.groupIssued.assign(groups, 0);
@@ -383,8 +384,9 @@ public:
     shared.resident = uint64_t(p.arch->computeUnits) * o.groupsPerCu;
     shared.samples = std::max(kLeastSampledGroups, 4 * o.groupsPerCu);
     shared.opsPerGroup = kTraceOps / shared.samples;
-    if (what & kProfileTiming)
-      followDies(d);
+    const bool timing = what & kProfileTiming;
+    shared.traffic = Traffic::take(*p.arch, p.infos.size(),
+                                   timing ? std::max<uint64_t>(1, shared.resident / p.clusterSize) : 0);
     shared.first = selection.computeUnit % shared.stride;
     const int64_t *at = selection.workgroup;
     if (selection.one && at[0] < d.grid[0] && at[1] < d.grid[1] && at[2] < d.grid[2]) {
@@ -399,13 +401,13 @@ public:
     }
   }
   ~ProfileLaunch() override {
-    shared.traffic.finish();
+    shared.traffic->finish();
     LaunchProfile &p = shared.profile;
     for (size_t i = 0; i < p.counters.size(); ++i) {
       InstCounters &c = p.counters[i];
-      (p.infos[i].load ? c.readBytes : c.writtenBytes) = shared.traffic.absentSectors(i) * kSectorBytes;
-      c.l2Missed = shared.traffic.absentFromDie(i) * kSectorBytes;
-      c.sideMissed = shared.traffic.memoryBehindDies(i) * kSectorBytes;
+      (p.infos[i].load ? c.readBytes : c.writtenBytes) = shared.traffic->absentSectors(i) * kSectorBytes;
+      c.l2Missed = shared.traffic->absentFromDie(i) * kSectorBytes;
+      c.sideMissed = shared.traffic->memoryBehindDies(i) * kSectorBytes;
     }
     p.texts.resize(p.infos.size());
     p.sources.resize(p.infos.size());
@@ -432,15 +434,6 @@ public:
   }
 
 private:
-  /// Clusters go to a die as a whole.
-  void followDies(const Dispatch &d) {
-    const TimingTable &t = timingTable(*d.program->arch);
-    uint64_t clusterSize = uint64_t(d.cluster[0]) * d.cluster[1] * d.cluster[2];
-    shared.traffic.follow(std::make_unique<DieCaches>(
-        t.dies, t.dieCacheBytes, t.sharedCacheBytes, shared.resident / std::max<uint64_t>(1, clusterSize),
-        shared.profile.infos.size()));
-  }
-
   Shared shared;
   void (*done)(LaunchProfile &&);
   const CodeObject *object;

@@ -53,6 +53,7 @@ struct LaunchProfile {
   const ArchInfo *arch = nullptr;
   uint32_t grid[3], block[3];
   unsigned waveSize = 64, wavesPerGroup = 1;
+  unsigned clusterSize = 1; ///< work-groups that start together, on one die
   uint32_t vgprs = 0, sgprs = 0, agprs = 0, ldsBytes = 0, scratchBytes = 0;
   unsigned what = 0;
   Selection selection;

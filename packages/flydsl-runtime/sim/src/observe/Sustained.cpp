@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <queue>
+#include <vector>
 
 namespace flysim {
 
@@ -15,8 +17,29 @@ namespace {
 
 uint64_t groupsOf(const LaunchProfile &p) { return uint64_t(p.grid[0]) * p.grid[1] * p.grid[2]; }
 
-/// Work-groups go to the compute unit that has least to do, in the order of the grid: what the one that ends last has
-/// to do, over the same number of work-groups like the replayed ones, and over the mean.
+/// What each compute unit of a die has to do, least on top.
+typedef std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> Loads;
+
+/// Work-groups (or clusters) go to the dies in turns, whatever these have to do, and on its die to the compute unit
+/// that has least to do, in the order of the grid: what the one that ends last has to do.
+uint64_t longestLoad(const LaunchProfile &p) {
+  const unsigned units = p.arch->computeUnits, dies = std::min(units, std::max(1u, timingTable(*p.arch).dies));
+  std::vector<Loads> loads(dies);
+  for (unsigned k = 0; k < units; ++k)
+    loads[k % dies].push(0);
+  uint64_t longest = 0;
+  for (size_t group = 0; group < p.groupIssued.size(); ++group) {
+    Loads &own = loads[group / p.clusterSize % dies];
+    const uint64_t load = own.top() + p.groupIssued[group];
+    own.pop();
+    own.push(load);
+    longest = std::max(longest, load);
+  }
+  return longest;
+}
+
+/// The time of the compute unit that ends last, over that of the same number of work-groups like the replayed ones, and
+/// over the mean.
 void balance(const LaunchProfile &p, const TimingResult &peak, SustainedResult &s) {
   if (p.groupIssued.empty() || p.traces.empty() || !peak.groupsPerCu)
     return;
@@ -26,17 +49,8 @@ void balance(const LaunchProfile &p, const TimingResult &peak, SustainedResult &
   replayed /= double(p.traces.size());
   if (replayed <= 0)
     return;
-  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> loads;
-  for (unsigned k = 0; k < p.arch->computeUnits; ++k)
-    loads.push(0);
-  uint64_t longest = 0, all = 0;
-  for (uint32_t cost : p.groupIssued) {
-    uint64_t load = loads.top() + cost;
-    loads.pop();
-    loads.push(load);
-    longest = std::max(longest, load);
-    all += cost;
-  }
+  const uint64_t longest = longestLoad(p);
+  const uint64_t all = std::accumulate(p.groupIssued.begin(), p.groupIssued.end(), uint64_t(0));
   s.imbalance = double(longest) / (replayed * double(peak.groupsPerCu));
   s.unevenness = double(longest) * double(std::min<size_t>(p.groupIssued.size(), p.arch->computeUnits)) / double(all);
 }

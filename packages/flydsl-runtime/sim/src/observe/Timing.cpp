@@ -30,6 +30,19 @@ struct Row {
   uint16_t operand = 0; ///< the first register of that operand
 };
 
+/// When an instruction could issue, and what keeps it until then.
+struct Attempt {
+  uint64_t at = 0;
+  Stall cause = Stall::None;
+  bool park = false;
+  void need(uint64_t clock, Stall what) {
+    if (clock > at) {
+      at = clock;
+      cause = what;
+    }
+  }
+};
+
 struct ModelWave {
   const std::vector<TraceOp> *ops = nullptr;
   size_t next = 0;
@@ -37,11 +50,11 @@ struct ModelWave {
   uint64_t age = 0;
   uint64_t ready = 0;     ///< earliest clock of the next issue
   Stall readyCause = Stall::None;
+  Attempt own;            ///< the next issue, as far as the wave itself decides it
   std::vector<uint64_t> outstanding[kCounters]; ///< completion clocks in issue order
   std::vector<Row> rows;
   unsigned arrivals = 0, waits = 0;
   int priority = 0; ///< by s_setprio
-  uint64_t parkedSince = 0;
   bool parked = false, ended = false;
 };
 
@@ -62,12 +75,6 @@ struct Candidate {
       return at > o.at;
     return priority != o.priority ? priority < o.priority : age > o.age;
   }
-};
-
-struct Attempt {
-  uint64_t at;
-  Stall cause;
-  bool park = false;
 };
 
 double memoryBytesOf(const InstCounters &c, const Conditions &conditions) {
@@ -111,7 +118,6 @@ public:
       Attempt a = attempt(w);
       if (a.park) {
         w.parked = true;
-        w.parkedSince = std::max(w.ready, c.at);
         continue;
       }
       if (a.at > c.at) {
@@ -152,12 +158,10 @@ private:
         continue;
       }
       ++g.live;
-      queue.push({w.ready, w.age, id, w.priority});
+      enqueue(id);
     }
     ++nextGroup;
   }
-
-  const InstInfo &infoOf(const ModelWave &w) const { return p.infos[(*w.ops)[w.next].inst]; }
 
   uint64_t align(uint64_t clock, unsigned simd) const {
     if (t.turn == 1)
@@ -182,23 +186,17 @@ private:
     return u != Unit::Wait && u != Unit::Internal && u != Unit::Barrier;
   }
 
-  /// When the wave's next instruction can issue, given everything issued so far.
-  Attempt attempt(ModelWave &w) {
-    const TraceOp &op = (*w.ops)[w.next];
-    const InstInfo &info = p.infos[op.inst];
+  /// When the wave's next instruction can issue, as far as its registers and counters tell: what other waves do does
+  /// not change it.
+  Attempt ownAttempt(const ModelWave &w) const {
+    const InstInfo &info = p.infos[(*w.ops)[w.next].inst];
     Attempt a{w.ready, w.readyCause};
-    auto need = [&](uint64_t clock, Stall cause) {
-      if (clock > a.at)
-        a = {clock, cause};
-    };
     for (unsigned n = 0; n < 4; ++n) {
       const RegRange &r = info.reads[n];
       // A matrix result is forwarded to the operation that adds to exactly these registers.
       bool adds = info.unit == Unit::Matrix && info.srcC == int(n);
-      for (unsigned k = r.first; k < r.first + r.count; ++k) {
-        const Row &row = w.rows[k];
-        need(adds && row.operand == r.first ? row.added : row.ready, Stall::Dependency);
-      }
+      for (const Row *row = w.rows.data() + r.first, *end = row + r.count; row != end; ++row)
+        a.need(adds && row->operand == r.first ? row->added : row->ready, Stall::Dependency);
     }
     if (info.unit == Unit::Wait)
       for (unsigned c = 0; c < kCounters; ++c)
@@ -206,8 +204,24 @@ private:
           uint64_t done = w.outstanding[c][w.outstanding[c].size() - 1 - info.wait[c]];
           bool vm = c == unsigned(Counter::Vm) || c == unsigned(Counter::Store) ||
                     c == unsigned(Counter::Async) || c == unsigned(Counter::Tensor);
-          need(done, vm ? Stall::Memory : Stall::Lds);
+          a.need(done, vm ? Stall::Memory : Stall::Lds);
         }
+    return a;
+  }
+
+  /// The wave, whose state has changed, is a candidate for its next instruction.
+  void enqueue(unsigned id) {
+    ModelWave &w = waves[id];
+    w.own = ownAttempt(w);
+    queue.push({align(w.own.at, w.simd), w.age, id, w.priority});
+  }
+
+  /// When the wave's next instruction can issue, given everything issued so far.
+  Attempt attempt(const ModelWave &w) {
+    const TraceOp &op = (*w.ops)[w.next];
+    const InstInfo &info = p.infos[op.inst];
+    Attempt a = w.own;
+    auto need = [&](uint64_t clock, Stall cause) { a.need(clock, cause); };
     if (info.unit == Unit::Barrier && waitsAtBarrier(info)) {
       ModelGroup &g = groups[w.group];
       if (w.waits < g.release.size()) {
@@ -439,7 +453,7 @@ private:
         // Arrive now; the same instruction completes when the others have arrived.
         last = std::max<double>(last, at);
         arrive(w, at);
-        queue.push({w.ready, w.age, id, w.priority});
+        enqueue(id);
         return;
       }
       if (waitsAtBarrier(info))
@@ -459,7 +473,7 @@ private:
     if (++w.next == w.ops->size())
       end(id, at + 1);
     else
-      queue.push({w.ready, w.age, id, w.priority});
+      enqueue(id);
   }
 
   TimingEvent *account(const ModelWave &w, const TraceOp &op, const InstInfo &info, const Attempt &a,

@@ -2,6 +2,8 @@
 
 #include "observe/Traffic.h"
 
+#include "observe/TimingTable.h"
+
 #include <algorithm>
 
 namespace flysim {
@@ -18,9 +20,87 @@ HostArrays::Part HostArrays::partAround(uint64_t address) const {
   return {it->lo, it->hi, (uint64_t(1) << 62) + (index << 46) + (it->lo & 15) - it->lo};
 }
 
+namespace {
+/// Those that no launch has.
+struct Unused {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Traffic>> list;
+  static Unused &instance() {
+    static auto *unused = new Unused;
+    return *unused;
+  }
+};
+/// So many are kept: of a launch, and of one beside it.
+constexpr size_t kMostUnused = 2;
+} // namespace
+
+Traffic::Traffic(const ArchInfo &arch) : arch(arch), cache(timingTable(arch).sharedCacheBytes) {}
+
+Traffic::Lease Traffic::take(const ArchInfo &arch, size_t instructions, uint64_t resident) {
+  Lease lease;
+  {
+    Unused &unused = Unused::instance();
+    std::lock_guard<std::mutex> lock(unused.mutex);
+    auto mine = std::find_if(unused.list.begin(), unused.list.end(), [&](const auto &t) { return &t->arch == &arch; });
+    if (mine != unused.list.end()) {
+      lease.reset(mine->release());
+      unused.list.erase(mine);
+    }
+  }
+  if (!lease)
+    lease.reset(new Traffic(arch));
+  lease->begin(instructions, resident);
+  return lease;
+}
+
+void Traffic::GiveBack::operator()(Traffic *t) const noexcept {
+  std::unique_ptr<Traffic> mine(t);
+  mine->release();
+  Unused &unused = Unused::instance();
+  std::lock_guard<std::mutex> lock(unused.mutex);
+  if (unused.list.size() == kMostUnused)
+    unused.list.erase(unused.list.begin());
+  try {
+    unused.list.push_back(std::move(mine));
+  } catch (const std::bad_alloc &) { // the next launch makes another one
+  }
+}
+
+void Traffic::begin(size_t instructions, uint64_t resident) {
+  const TimingTable &t = timingTable(arch);
+  followed = resident != 0;
+  if (followed) {
+    if (!dies)
+      dies = std::make_unique<DieCaches>(t.dies, t.dieCacheBytes, t.sharedCacheBytes);
+    dies->begin(resident, instructions);
+  }
+  cache.clear();
+  absent.assign(instructions, 0);
+  applying = false;
+  next = held = 0;
+  waiting.clear();
+  sources.clear();
+  pages.clear();
+}
+
+void Traffic::release() {
+  if (dies)
+    dies->release();
+  constexpr size_t kMostSpare = 64, kMostKept = size_t(1) << 14; ///< and moves of each
+  if (spare.size() > kMostSpare)
+    spare.resize(kMostSpare);
+  for (Source &s : spare)
+    if (s.moves.capacity() > kMostKept)
+      s = Source();
+}
+
 Traffic::Source &Traffic::source() {
   std::lock_guard<std::mutex> lock(mutex);
-  return sources.emplace_back();
+  if (spare.empty())
+    return sources.emplace_back();
+  sources.push_back(std::move(spare.back()));
+  spare.pop_back();
+  return sources.back();
 }
 
 void Traffic::begin(Source &s, uint64_t linear) {
@@ -44,7 +124,7 @@ void Traffic::apply(uint64_t linear, LineMove *from, LineMove *to) {
     m->line = pages.renumber(m->line);
     absent[m->inst] += cache.touch(*m, 0, m->count).sectors;
   }
-  if (dies)
+  if (followed)
     dies->add(linear, from, to);
 }
 
@@ -131,12 +211,17 @@ void Traffic::finish() {
     if (!s.ends.empty()) {
       s.moves.erase(s.moves.begin() + static_cast<ptrdiff_t>(s.ends.back()), s.moves.end());
       waiting.emplace(s.first, std::move(s));
+    } else {
+      s.moves.clear();
+      spare.push_back(std::move(s));
     }
   sources.clear();
-  for (auto &later : waiting)
+  for (auto &later : waiting) {
     apply(later.second);
+    spare.push_back(std::move(later.second));
+  }
   waiting.clear();
-  if (dies)
+  if (followed)
     dies->flush();
 }
 

@@ -11,6 +11,7 @@
 
 #include "memory/Memory.h"
 #include "observe/DieCaches.h"
+#include "support/Arch.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -116,11 +117,15 @@ public:
     std::vector<size_t> ends; ///< of those that have ended: where the moves of each end
   };
 
-  explicit Traffic(uint64_t cacheBytes) : cache(cacheBytes) {}
-  /// Before the launch: the number of instructions of its program.
-  void count(size_t instructions) { absent.resize(instructions); }
-  /// Follows the L2 of each die as well. Before the launch.
-  void follow(std::unique_ptr<DieCaches> caches) { dies = std::move(caches); }
+  struct GiveBack {
+    void operator()(Traffic *) const noexcept;
+  };
+  /// Given back, it serves another launch: what its caches have mapped and grown to, the host need not map again.
+  typedef std::unique_ptr<Traffic, GiveBack> Lease;
+  /// The caches for a launch on `arch` of a program of so many instructions. `resident`: work-groups (or clusters) of
+  /// all dies that run at once, if the L2 of each die is followed as well; else 0.
+  static Lease take(const ArchInfo &arch, size_t instructions, uint64_t resident);
+
   /// For another place where work-groups run, as long as the launch.
   Source &source();
   /// The work-groups with number `linear` (those of a cluster have one) start at a place.
@@ -134,11 +139,15 @@ public:
   /// After that: the sectors that an instruction moved and that were not in the cache.
   uint64_t absentSectors(size_t inst) const { return absent[inst]; }
   /// The same of the L2 of its work-group's die; 0 if those are not followed.
-  uint64_t absentFromDie(size_t inst) const { return dies ? dies->absentSectors(inst) : 0; }
+  uint64_t absentFromDie(size_t inst) const { return followed ? dies->absentSectors(inst) : 0; }
   /// Those of them that came from the memory or went there.
-  uint64_t memoryBehindDies(size_t inst) const { return dies ? dies->memorySectors(inst) : 0; }
+  uint64_t memoryBehindDies(size_t inst) const { return followed ? dies->memorySectors(inst) : 0; }
 
 private:
+  explicit Traffic(const ArchInfo &arch);
+  void begin(size_t instructions, uint64_t resident);
+  /// Gives back the memory that only large launches need.
+  void release();
   /// Gives what work-groups that have ended have moved to the caches, or to the thread that does so.
   void hand(Source &s);
   /// Gives it to the caches and empties it; also of a work-group that runs.
@@ -155,13 +164,15 @@ private:
   static constexpr size_t kMostHeld = size_t(1) << 22;
   /// Moves that are worth a lock, and work-groups without so many.
   static constexpr size_t kManyMoves = 1024, kManyGroups = 64;
+  const ArchInfo &arch;
   SharedCache cache;
-  std::unique_ptr<DieCaches> dies;
+  std::unique_ptr<DieCaches> dies; ///< of the launches so far
+  bool followed = false;           ///< by this one
   std::vector<uint64_t> absent; ///< sectors, by instruction
   uint64_t next = 0; ///< the work-groups that come next
   size_t held = 0;   ///< moves of all that wait
   std::map<uint64_t, Source> waiting; ///< what work-groups have moved that come later, by the first of them
-  std::vector<Source> spare; ///< empty: their memory is for work-groups that wait later
+  std::vector<Source> spare; ///< empty: their memory is for work-groups that move later
   std::deque<Source> sources;
   PageNumbers pages;
 };

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import textwrap
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -82,18 +83,75 @@ def _profile(options: argparse.Namespace) -> int:
     return status
 
 
-def _model(archs: list[str] | None, as_json: bool) -> None:
+def _info(options: argparse.Namespace) -> int:
+    facts = collect_info()
+    print(json.dumps(facts, indent=2) if options.json else format_info(facts))
+    return 0
+
+
+def _sim_lib_dir(options: argparse.Namespace) -> int:
+    from ._provider import simulator_directory
+
+    print(simulator_directory())
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from .profiling import Profile
+    from .profiling.report import render
+
+    runs = [*([options.compare] if options.compare else []), *options.profile]
+    if len(runs) > 2:
+        raise ValueError(f"report: one profile, or two to compare, and not {len(runs)}: {', '.join(runs)}")
+    *earlier, launches = (Profile.load(run).launches for run in runs)
+    Path(options.output).write_text(render(launches, *earlier), encoding="utf-8")
+    print(options.output)
+    return 0
+
+
+def _stats(options: argparse.Namespace) -> int:
+    from .profiling import Profile
+
+    saved = Profile.load(options.profile)
+    print(json.dumps(saved.as_dict(), indent=2) if options.json else saved.table())
+    return 0
+
+
+def _coverage(options: argparse.Namespace) -> int:
+    from .coverage import ARCHITECTURES, coverage, fidelity_table
+
+    archs = tuple(options.arch or ARCHITECTURES)
+    if not options.missing:
+        print(fidelity_table(archs), end="")
+        return 0
+    for arch in archs:
+        missing = (i for i in coverage(arch) if i.compute and i.fidelity == "missing")
+        print("\n".join(f"{arch} {i.mnemonic}: {i.example}" for i in missing))
+    return 0
+
+
+def _disasm(options: argparse.Namespace) -> int:
+    from .disassembly import disasm
+
+    print(disasm(options.code_object))
+    return 0
+
+
+def _model(options: argparse.Namespace) -> int:
     from .coverage import ARCHITECTURES
     from .profiling.model_constants import constants
 
-    tables = {arch: constants(arch) for arch in archs or ARCHITECTURES}
-    if as_json:
+    tables = {arch: constants(arch) for arch in options.arch or ARCHITECTURES}
+    if options.json:
         print(json.dumps({arch: [asdict(c) for c in table] for arch, table in tables.items()}, indent=2))
-        return
+        return 0
     for arch, table in tables.items():
         print(f"{arch}: constants of the timing model (no measurement of this project)")
         for c in table:
             print(f"  {c.name:24} {c.value:<12g} {c.unit:28} {c.trust:5} {c.source}")
+    return 0
 
 
 def _calibrate(options: argparse.Namespace) -> int:
@@ -118,102 +176,70 @@ def _calibrate(options: argparse.Namespace) -> int:
     return 0
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+def _parser() -> argparse.ArgumentParser:
+    """The commands with their options; ``run`` of what is parsed is the function of the command."""
+    from .checker import command as checker
+
     parser = argparse.ArgumentParser(prog="python -m flydsl.runtime", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    info = commands.add_parser("info", help="print kind, library, devices and limits")
+
+    def add(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text)
+        command.set_defaults(run=run)
+        return command
+
+    info = add("info", _info, "print kind, library, devices and limits")
     info.add_argument("--json", action="store_true", help="print as JSON")
-    commands.add_parser("sim-lib-dir", help="print the folder of the simulator library, for LD_LIBRARY_PATH")
-    report = commands.add_parser("report", help="HTML page from a profile that FLYDSL_SIM_STATS=FILE.json saved")
+    add("sim-lib-dir", _sim_lib_dir, "print the folder of the simulator library, for LD_LIBRARY_PATH")
+    report = add("report", _report, "HTML page from a profile that FLYDSL_SIM_STATS=FILE.json saved")
     report.add_argument("profile", nargs="+", help="JSON file of the profile; two (earlier, later) are compared")
     report.add_argument("-o", "--output", default="profile.html", help="page to write (default: profile.html)")
     report.add_argument("--compare", help="profile of an earlier run to put beside the one profile")
-    stats = commands.add_parser("stats", help="print a saved profile as text or as derived figures")
+    stats = add("stats", _stats, "print a saved profile as text or as derived figures")
     stats.add_argument("profile", help="JSON file of the profile")
     stats.add_argument("--json", action="store_true", help="derived figures as JSON")
-    record = commands.add_parser("profile", help="run a Python program on the simulator and profile its kernels")
+    record = add("profile", _profile, "run a Python program on the simulator and profile its kernels")
     record.add_argument("--timing", action="store_true", help="also estimate cycles")
     record.add_argument("--json", action="store_true", help="print derived figures as JSON instead of tables")
     record.add_argument("-o", "--output", help="also save everything for report and stats")
     record.add_argument("--trace", help="also write a Perfetto trace")
     record.add_argument("program", help="Python file, or a folder with a __main__.py")
     record.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
-    constants = commands.add_parser(
-        "model", help="print the constants of the timing model, with source and trust; or fit them to a machine")
+    constants = add("model", _model,
+                    "print the constants of the timing model, with source and trust; or fit them to a machine")
     constants.add_argument("--arch", action="append", help="architecture (default: all)")
     constants.add_argument("--json", action="store_true", help="print as JSON")
     measured = constants.add_subparsers(dest="action").add_parser(
         "calibrate", help="compare with measurements of a machine")
+    measured.set_defaults(run=_calibrate)
     measured.add_argument("files", nargs="+", help="kernel traces and counters of rocprofv3 (CSV or JSON)")
     measured.add_argument("--profile", required=True, metavar="FILE.json",
                           help="profile of the same launches (FLYDSL_SIM_STATS=FILE.json)")
     measured.add_argument("--agent", help="the GPU as the files name it, if they have several")
     measured.add_argument("-o", "--output", help="write the constants that fit, for FLYDSL_SIM_MODEL")
     measured.add_argument("--json", action="store_true", help="print as JSON")
-    disassemble = commands.add_parser("disasm", help="print a code object with its source lines")
+    disassemble = add("disasm", _disasm, "print a code object with its source lines")
     disassemble.add_argument("code_object", help="HSACO file")
-    cover = commands.add_parser("coverage", help="list the instructions that the simulator executes")
+    cover = add("coverage", _coverage, "list the instructions that the simulator executes")
     cover.add_argument("--arch", action="append", help="architecture (default: all)")
     cover.add_argument("--missing", action="store_true", help="print only what is missing, with an example each")
-    from .checker import command as checker
+    checker.add_parser(commands).set_defaults(run=checker.run)
+    return parser
 
-    checker.add_parser(commands)
-    options = parser.parse_args(argv)
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    options = _parser().parse_args(argv)
     try:
-        if options.command == "sim-lib-dir":
-            from ._provider import simulator_directory
-
-            print(simulator_directory())
-        elif options.command == "report":
-            from pathlib import Path
-
-            from .profiling import Profile
-            from .profiling.report import render
-
-            runs = [*([options.compare] if options.compare else []), *options.profile]
-            if len(runs) > 2:
-                raise ValueError(f"report: one profile, or two to compare, and not {len(runs)}: {', '.join(runs)}")
-            *earlier, launches = (Profile.load(run).launches for run in runs)
-            Path(options.output).write_text(render(launches, *earlier), encoding="utf-8")
-            print(options.output)
-        elif options.command == "stats":
-            from .profiling import Profile
-
-            saved = Profile.load(options.profile)
-            print(json.dumps(saved.as_dict(), indent=2) if options.json else saved.table())
-        elif options.command == "profile":
-            return _profile(options)
-        elif options.command == "check":
-            return checker.run(options)
-        elif options.command == "model" and options.action:
-            return _calibrate(options)
-        elif options.command == "model":
-            _model(options.arch, options.json)
-        elif options.command == "coverage":
-            from .coverage import ARCHITECTURES, coverage, fidelity_table
-
-            archs = tuple(options.arch or ARCHITECTURES)
-            if options.missing:
-                for arch in archs:
-                    missing = (i for i in coverage(arch) if i.compute and i.fidelity == "missing")
-                    print("\n".join(f"{arch} {i.mnemonic}: {i.example}" for i in missing))
-            else:
-                print(fidelity_table(archs), end="")
-        elif options.command == "disasm":
-            from .disassembly import disasm
-
-            print(disasm(options.code_object))
-        else:
-            facts = collect_info()
-            print(json.dumps(facts, indent=2) if options.json else format_info(facts))
+        status: int = options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader (`head`) has seen enough; what is left must not fail again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (RuntimeError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    return 0
+    return status
 
 
 if __name__ == "__main__":

@@ -147,19 +147,10 @@ def breakpoints(*points: Breakpoint, call: Callable[[WaveState], int | None]) ->
 
     Raises RuntimeError where the process uses a GPU, ValueError without points or for a negative place.
     """
-    if not points:
-        raise ValueError("breakpoints() needs at least one Breakpoint; Breakpoint() stops every wave at its start")
-    for point in points:
-        if any(v is not None and v < 0 for v in (point.address, point.wave, *(point.workgroup or ()))):
-            raise ValueError(f"{point}: addresses, work-groups and waves count from 0")
-    from . import _provider
+    raw = _raw_points(points)
+    library = _breakpoint_library()
     from ._errors import HipError
 
-    if _provider.kind() != "sim":
-        raise RuntimeError("breakpoints exist on the simulator only; this process uses a GPU")
-    library = ctypes.CDLL(str(_provider.library_path()))
-    if not hasattr(library, "flysimBreakpointsMatched"):
-        raise RuntimeError(f"{_provider.library_path()} is too old for breakpoints")
     failures: list[BaseException] = []
 
     def stop(state: ctypes._Pointer[_State]) -> int:
@@ -169,12 +160,6 @@ def breakpoints(*points: Breakpoint, call: Callable[[WaveState], int | None]) ->
             failures.append(error)
             return ABANDON
 
-    raw = (_Point * len(points))()
-    for at, point in zip(raw, points, strict=True):
-        at.address = -1 if point.address is None else point.address
-        at.source = (point.source or "").encode()
-        at.workgroup[:] = point.workgroup or (-1, -1, -1)
-        at.wave = -1 if point.wave is None else point.wave
     function = _CALLBACK(stop)
     library.flysimSetBreakpoints(raw, ctypes.c_size_t(len(points)), function)
     try:
@@ -191,6 +176,33 @@ def breakpoints(*points: Breakpoint, call: Callable[[WaveState], int | None]) ->
             _tell_unmatched([point for point, there in zip(points, found, strict=True) if not there])
     if failures:
         raise failures[0]
+
+
+def _raw_points(points: tuple[Breakpoint, ...]) -> Any:
+    """The points as the library takes them; ValueError without any, or for a negative place."""
+    if not points:
+        raise ValueError("breakpoints() needs at least one Breakpoint; Breakpoint() stops every wave at its start")
+    raw = (_Point * len(points))()
+    for at, point in zip(raw, points, strict=True):
+        if any(v is not None and v < 0 for v in (point.address, point.wave, *(point.workgroup or ()))):
+            raise ValueError(f"{point}: addresses, work-groups and waves count from 0")
+        at.address = -1 if point.address is None else point.address
+        at.source = (point.source or "").encode()
+        at.workgroup[:] = point.workgroup or (-1, -1, -1)
+        at.wave = -1 if point.wave is None else point.wave
+    return raw
+
+
+def _breakpoint_library() -> ctypes.CDLL:
+    """The simulator; RuntimeError where the process uses another HIP library."""
+    from . import _provider
+
+    if _provider.kind() != "sim":
+        raise RuntimeError("breakpoints exist on the simulator only; this process uses a GPU")
+    library = ctypes.CDLL(str(_provider.library_path()))
+    if not hasattr(library, "flysimBreakpointsMatched"):
+        raise RuntimeError(f"{_provider.library_path()} is too old for breakpoints")
+    return library
 
 
 def _tell_unmatched(missed: list[Breakpoint]) -> None:

@@ -31,10 +31,13 @@ _FLOAT_UNARY = {"arith.negf": "neg", "math.absf": "abs"} | {
 }
 _CONVERSIONS = {"arith.sitofp": "i", "arith.uitofp": "u", "arith.fptosi": "i", "arith.fptoui": "u",
                 "arith.extf": "", "arith.truncf": ""}
+#: Casts between integers: how the operand is widened where the result is not narrower.
+_RESIZES = dict.fromkeys(("arith.extsi", "arith.index_cast", "llvm.sext", "arith.trunci", "llvm.trunc"), "sext") | (
+    dict.fromkeys(("arith.extui", "arith.index_castui", "llvm.zext"), "zext"))
 _PUNCTUATION = {"no_punctuation": "", "newline": "\n", "comma": ", ", "open": "( ", "close": " )"}
 _IDENTITY = ("builtin.unrealized_conversion_cast", "arith.bitcast", "llvm.ptrtoint", "llvm.inttoptr",
              "llvm.addrspacecast", "llvm.bitcast")
-_IGNORED = ("func.return", "gpu.module", "gpu.binary")
+_IGNORED = ("gpu.module", "gpu.binary")
 _NO_EFFECT = ("llvm.intr.assume", "llvm.intr.lifetime.start", "llvm.intr.lifetime.end")
 
 
@@ -161,25 +164,25 @@ class PlanBuilder:
     # ---- operations
 
     def _operation(self, op: Any) -> None:
-        name = op.name
-        if name in _BINARY:
-            a, b = (self._try(o) for o in ir_walk.operands(op))
-            ok = isinstance(a, int) and isinstance(b, int)
-            width = type_width(ir_walk.results(op)[0].type) if ok else 0
-            missing = next((o for o in (a, b) if isinstance(o, _Missing)), None) or _Missing(op)
-            self._set(ir_walk.results(op)[0], self._emit(_BINARY[name], a, b, width) if ok else missing)
-        elif name in ("cf.br", "cf.cond_br"):
-            self._branch(op)
-        elif name == "gpu.launch_func":
-            self._launch(op)
-        elif name in ("func.return", "llvm.return"):
-            self.code.append(["ret"])
-        elif name == "cf.assert":
-            self.code.append(["assert", self._register(ir_walk.operands(op)[0]), op.attributes["msg"].value])
-        elif name == "vector.print":
-            self._print(op)
-        elif name not in _IGNORED:
+        handler = _EFFECTS.get(op.name)
+        if handler is not None:
+            handler(self, op)
+        elif op.name not in _IGNORED:
             self._pure(op)
+
+    def _binary(self, op: Any) -> None:
+        a, b = (self._try(o) for o in ir_walk.operands(op))
+        result = ir_walk.results(op)[0]
+        if isinstance(a, int) and isinstance(b, int):
+            self._set(result, self._emit(_BINARY[op.name], a, b, type_width(result.type)))
+        else:
+            self._set(result, next((o for o in (a, b) if isinstance(o, _Missing)), None) or _Missing(op))
+
+    def _return(self, op: Any) -> None:
+        self.code.append(["ret"])
+
+    def _assert(self, op: Any) -> None:
+        self.code.append(["assert", self._register(ir_walk.operands(op)[0]), op.attributes["msg"].value])
 
     def _try(self, value: PlainValue) -> Any:
         return self._values.get(value.key)
@@ -261,20 +264,12 @@ class PlanBuilder:
             self.code.append(["print_text", end])
 
     def _conversion(self, op: Any, operands: list[Any], text: str) -> Any:
-        name = op.name
-        if name in ("arith.extsi", "arith.index_cast", "llvm.sext", "arith.trunci", "llvm.trunc"):
+        if op.name in _RESIZES:
             source, target = type_width(ir_walk.operands(op)[0].type), type_width(text)
-            return (
-                self._emit("trunc", operands[0], target) if target < source else self._emit("sext", operands[0], source)
-            )
-        if name in ("arith.extui", "llvm.zext", "arith.index_castui"):
-            source, target = type_width(ir_walk.operands(op)[0].type), type_width(text)
-            return (
-                self._emit("trunc", operands[0], target) if target < source else self._emit("zext", operands[0], source)
-            )
-        if name == "llvm.getelementptr":
-            return self._gep(op, operands)
-        return None
+            if target < source:
+                return self._emit("trunc", operands[0], target)
+            return self._emit(_RESIZES[op.name], operands[0], source)
+        return self._gep(op, operands) if op.name == "llvm.getelementptr" else None
 
     def _gep(self, op: Any, operands: list[Any]) -> Any:
         """One index over a scalar element type: base + index * size."""
@@ -364,6 +359,14 @@ class PlanBuilder:
             triples.append([self._register(value), offset, size])
             offset += size
         return triples, offset
+
+
+#: What `PlanBuilder` makes of operations that are no plain values (binary ones name the first that is missing).
+_EFFECTS = dict.fromkeys(_BINARY, PlanBuilder._binary) | {
+    "cf.br": PlanBuilder._branch, "cf.cond_br": PlanBuilder._branch, "gpu.launch_func": PlanBuilder._launch,
+    "func.return": PlanBuilder._return, "llvm.return": PlanBuilder._return, "cf.assert": PlanBuilder._assert,
+    "vector.print": PlanBuilder._print,
+}
 
 
 def _segments(attribute: Any) -> list[int]:

@@ -453,12 +453,8 @@ def _tensor_argument(name: str, constructor: type[MemRefJitArg], value: Any, fun
         raise kind(f"{function}: argument {name!r}: {text}") from error
 
 
-def resolve_argument(name: str, annotation: Any, value: Any, function: str = "") -> Any:
-    """The launch argument object of one runtime value.
-
-    Raises:
-        TypeError: nothing turns this value into an argument; names parameter and type.
-    """
+def _refuse_numbers(name: str, annotation: Any, value: Any, function: str) -> None:
+    """TypeError for a number, or a sequence of numbers, where the parameter is declared a tensor."""
     if is_number_for_tensor(annotation, type(value)) and not hasattr(value, "__dlpack__"):
         raise TypeError(f"{function}: argument {name!r} is declared {annotation.__name__}, got {value!r} of type "
                         f"{type(value).__name__}; pass an array (NumPy, torch, DLPack)")
@@ -466,39 +462,36 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
     if first is not None and is_number_for_tensor(annotation, type(first)) and not hasattr(first, "__dlpack__"):
         raise TypeError(f"{function}: argument {name!r} is declared {annotation.__name__}, got a "
                         f"{type(value).__name__} of numbers; pass an array (np.array(...))")
-    if getattr(value, "__cache_signature__", None) is not None and not isinstance(value, type):
-        if annotation is not None:
-            actual = JitArgumentRegistry.get_dsl_type(type(value)) or type(value)
-            warn_annotation_value_mismatch(function, name, annotation, actual)
-        return value
-    if (
-        isinstance(annotation, type)
-        and hasattr(annotation, "__c_abi_spec__")
-        and hasattr(annotation, "__cache_signature__")
-    ):
-        _check_scalar(name, annotation, value)
-        try:
-            return annotation(value)
-        except (TypeError, ValueError) as error:
-            if value is None:
-                raise TypeError(f"{function}: argument {name!r}: expected a {annotation.__name__}, got None") from None
-            raise TypeError(
-                f"{function}: argument {name!r}: cannot make {annotation.__name__} from {value!r}: {error}"
-            ) from None
-    constructor, _ = JitArgumentRegistry.get(type(value))
-    if constructor is not None:
-        if type(value) in (bool, int, float):
-            _check_scalar(name, constructor, value)
-        if constructor is TorchTensorJitArg:
-            return _tensor_argument(name, constructor, value, function)
-        return constructor(value)
+
+
+def _of_annotation(name: str, annotation: Any, value: Any, function: str) -> Any:
+    """The value as the declared class, which is a launch argument."""
+    _check_scalar(name, annotation, value)
+    try:
+        return annotation(value)
+    except (TypeError, ValueError) as error:
+        if value is None:
+            raise TypeError(f"{function}: argument {name!r}: expected a {annotation.__name__}, got None") from None
+        raise TypeError(
+            f"{function}: argument {name!r}: cannot make {annotation.__name__} from {value!r}: {error}"
+        ) from None
+
+
+def _of_registered(name: str, constructor: Any, value: Any, function: str) -> Any:
+    """The value as the argument class that is registered for its type."""
+    if type(value) in (bool, int, float):
+        _check_scalar(name, constructor, value)
+    if constructor is TorchTensorJitArg:
+        return _tensor_argument(name, constructor, value, function)
+    return constructor(value)
+
+
+def _of_protocol(name: str, value: Any, function: str) -> Any:
+    """The argument of a stream, tensor, None or container, by what the object can do; TypeError for all else."""
     if hasattr(value, "cuda_stream"):
         from flydsl.expr.values.params import Stream
 
         return Stream(value)
-    if hasattr(value, "__array_interface__") and not hasattr(value, "__dlpack__") and hasattr(value, "item"):
-        # A scalar of NumPy stands for the Python number in it.
-        return resolve_argument(name, annotation, value.item(), function)
     if is_tensor(value) or hasattr(value, "__array_interface__"):
         return _tensor_argument(name, MemRefJitArg, value, function)
     if value is None:
@@ -510,8 +503,36 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
     if isinstance(value, type):
         raise TypeError(f"{function}: {class_refusal(name, value)}")
     raise TypeError(f"{function}: argument {name!r} of type {type(value).__name__} cannot be passed to a kernel: "
-                    f"expected a "
-                    "tensor (NumPy, torch, DLPack), a number, a stream or a registered argument type")
+                    "expected a tensor (NumPy, torch, DLPack), a number, a stream or a registered argument type")
+
+
+def _is_numpy_scalar(value: Any) -> bool:
+    return hasattr(value, "__array_interface__") and not hasattr(value, "__dlpack__") and hasattr(value, "item")
+
+
+def resolve_argument(name: str, annotation: Any, value: Any, function: str = "") -> Any:
+    """The launch argument object of one runtime value.
+
+    Asked in this order: the value itself, the annotation, what is registered for its type, what it can do.
+
+    Raises:
+        TypeError: nothing turns this value into an argument; names parameter and type.
+    """
+    _refuse_numbers(name, annotation, value, function)
+    if getattr(value, "__cache_signature__", None) is not None and not isinstance(value, type):
+        if annotation is not None:
+            actual = JitArgumentRegistry.get_dsl_type(type(value)) or type(value)
+            warn_annotation_value_mismatch(function, name, annotation, actual)
+        return value
+    protocol = ("__c_abi_spec__", "__cache_signature__")
+    if isinstance(annotation, type) and all(hasattr(annotation, attribute) for attribute in protocol):
+        return _of_annotation(name, annotation, value, function)
+    constructor, _ = JitArgumentRegistry.get(type(value))
+    if constructor is not None:
+        return _of_registered(name, constructor, value, function)
+    if _is_numpy_scalar(value):  # it stands for the Python number in it
+        return resolve_argument(name, annotation, value.item(), function)
+    return _of_protocol(name, value, function)
 
 
 def resolve_parameter(parameters: Parameters, name: str, value: Any) -> Any:

@@ -141,6 +141,7 @@ def _identity(value: Any) -> int:
 
 
 def _is_stored(argument: Any, memory: tuple[type, ...]) -> bool:
+    """Whether a kernel stores to the memory of an argument: where the argument, or a part of it, gets to."""
     pending: list[tuple[Any, bool]] = [(argument, False)]
     seen = set()
     while pending:
@@ -151,15 +152,21 @@ def _is_stored(argument: Any, memory: tuple[type, ...]) -> bool:
         seen.add(key)
         for use in value.uses:
             op, number = use.owner.operation, use.operand_number
-            name = op.name
-            if name.startswith(_DESCRIPTOR_STORE) or not part and _WRITES.get(name) == number:
+            if op.name.startswith(_DESCRIPTOR_STORE) or not part and _WRITES.get(op.name) == number:
                 return True
-            if name in _PARTS:
-                pending += [(result, True) for result in op.results]
-            elif name == "arith.addi" or name == "arith.select" and number > 0 or number == 0 and name in _ADDRESSES:
-                pending += [(result, part) for result in op.results]
-            elif name == "scf.for" and number >= 3:
-                pending += [(op.results[number - 3], part), (op.regions[0].blocks[0].arguments[number - 2], part)]
-            elif number == 0 and name.startswith("fly."):
-                pending += [(r, part) for r in op.results if isinstance(r.type, memory) or "llvm.ptr" in str(r.type)]
+            pending += _carriers(op, number, part, memory)
     return False
+
+
+def _carriers(op: Any, number: int, part: bool, memory: tuple[type, ...]) -> list[tuple[Any, bool]]:
+    """Values through which an operation hands on its operand ``number``, and whether these are parts of it."""
+    name = op.name
+    if name in _PARTS:
+        return [(result, True) for result in op.results]
+    if name == "arith.addi" or name == "arith.select" and number > 0 or name in _ADDRESSES and number == 0:
+        return [(result, part) for result in op.results]
+    if name == "scf.for" and number >= 3:
+        return [(op.results[number - 3], part), (op.regions[0].blocks[0].arguments[number - 2], part)]
+    if name.startswith("fly.") and number == 0:
+        return [(r, part) for r in op.results if isinstance(r.type, memory) or "llvm.ptr" in str(r.type)]
+    return []

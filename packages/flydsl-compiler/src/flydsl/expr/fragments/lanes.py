@@ -15,7 +15,7 @@ from flydsl._mlir import ir
 from flydsl.tracing.lazy import llvm
 
 from .. import gpu
-from .._target import target_arch
+from .._target import arch_row, target_arch
 from ..numeric import Boolean, Int32
 from ..rocdl.utils import call_intrinsic, emit, i32_type
 
@@ -41,11 +41,6 @@ class Exchange:
     name: str
     cost: int
     emit: Callable[[ir.Value], ir.Value]
-
-
-def xor_map(wave: int, bits: int) -> SourceMap:
-    """Every lane reads from the lane whose number differs in these bits."""
-    return tuple(lane ^ bits for lane in range(wave))
 
 
 def _matches(wanted: SourceMap, offered: Iterator[int] | list[int]) -> bool:
@@ -89,11 +84,11 @@ def _dpp_control(source: SourceMap, arch: str) -> int | None:
     for control, mask in ((_ROW_MIRROR, 15), (_ROW_HALF_MIRROR, 7)):
         if _matches(source, [lane ^ mask for lane in lanes]):
             return control
-    rdna = not arch.startswith("gfx9")
+    has_xmask = arch_row(arch).has("row_permutes")
     for n in range(ROW):
         if _matches(source, [lane // ROW * ROW + n for lane in lanes]):
             return _ROW_SHARE + n  # row_newbcast on gfx90a and later CDNA
-        if rdna and n and _matches(source, [lane ^ n for lane in lanes]):
+        if has_xmask and n and _matches(source, [lane ^ n for lane in lanes]):
             return _ROW_XMASK + n
     return None
 
@@ -108,7 +103,7 @@ def _dpp(value: ir.Value, control: int) -> ir.Value:
 
 def _row_permute(source: SourceMap, arch: str) -> Exchange | None:
     """One permutation of every row, of the row itself or of the other one of a pair (RDNA, gfx1250)."""
-    if arch.startswith("gfx9"):
+    if not arch_row(arch).has("row_permutes"):
         return None
     for cross in (0, ROW):
         select: list[int | None] = [None] * ROW
@@ -133,7 +128,7 @@ def _row_permute(source: SourceMap, arch: str) -> Exchange | None:
 
 def has_half_swap(arch: str, distance: int) -> bool:
     """Whether two registers can swap their rows (distance 16) or halves (32) in one instruction."""
-    return arch.startswith("gfx95") and distance in (16, 32)
+    return distance in (16, 32) and arch_row(arch).has("row_swaps")
 
 
 def half_swap(value: ir.Value, distance: int) -> tuple[ir.Value, ir.Value]:

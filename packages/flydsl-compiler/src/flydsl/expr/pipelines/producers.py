@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .._target import require_arch, target_arch
+from .._target import require_feature, target_arch, target_row
 from ..rocdl.universal import s_wait_tensorcnt
 from ..rocdl.waits import s_wait_asynccnt, s_waitcnt
 
@@ -140,10 +140,10 @@ class Direct(_Ring):
 
     @property
     def counter(self) -> str | None:
-        return "async" if target_arch().startswith("gfx125") else "vm"
+        return "async" if target_row().has("async_lds_copy") else "vm"
 
     def ahead(self, stages: int) -> int:
-        if not target_arch().startswith(("gfx9", "gfx125")):
+        if not (target_row().has("buffer_lds_dma32") or target_row().has("async_lds_copy")):
             raise ValueError(f"Direct copies to LDS are of gfx9 and gfx1250, the target is {target_arch()}: use Staged")
         return super().ahead(stages)
 
@@ -160,7 +160,7 @@ class TensorMove(_Ring):
         return "tensor"
 
     def ahead(self, stages: int) -> int:
-        require_arch("TensorMove", "gfx1250", instead="; use Staged")
+        require_feature("TensorMove", "tensor_data_mover", "; use Staged")
         return super().ahead(stages)
 
 

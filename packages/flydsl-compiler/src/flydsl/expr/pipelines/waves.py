@@ -12,7 +12,7 @@ from flydsl.tracing.lazy import LazyModule
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import coop, gpu
-from .._target import require_arch, target_arch, target_warp_size
+from .._target import require_feature, target_row, target_warp_size
 from ..enum import AtomicOrdering, SyncScope
 from ..numeric import Int32
 from ..rocdl.universal import readfirstlane, s_barrier, s_setprio, s_wait_dscnt, sched_barrier
@@ -125,7 +125,7 @@ def lds_barrier() -> None:
     `fx.barrier` orders all memory, for which it waits for every direct copy to LDS (and, on gfx12, every load).
     """
     _memory_order()
-    if target_arch().startswith("gfx12"):
+    if target_row().has("split_wait_counters"):
         s_wait_dscnt(0)
     else:
         s_waitcnt(lgkmcnt=0)
@@ -147,7 +147,7 @@ def barrier_arrive() -> None:
     Every wave that arrives must `barrier_wait` before it arrives again. ValueError on gfx9, whose barrier is one
     instruction: use `fx.barrier`.
     """
-    require_arch("a split barrier", "gfx12", instead="; use fx.barrier()")
+    require_feature("a split barrier", "split_barriers", "; use fx.barrier()")
     _memory_order()
     s_wait_dscnt(0)
     barrier_signal()
@@ -163,7 +163,7 @@ def barrier_signal() -> None:
 @dsl_loc_tracing
 def barrier_wait() -> None:
     """Second half of a workgroup barrier: wait until every wave has arrived."""
-    require_arch("a split barrier", "gfx12", instead="; use fx.barrier()")
+    require_feature("a split barrier", "split_barriers", "; use fx.barrier()")
     _memory_order()
     emit("s.barrier.wait", attributes={"id": _id(16)})
     sched_barrier(0)
@@ -185,7 +185,7 @@ class NamedBarrier:
     """
 
     def __init__(self, waves: int) -> None:
-        require_arch("a named barrier", "gfx125", instead="; use fx.barrier()")
+        require_feature("a named barrier", "named_barriers", "; use fx.barrier()")
         if not 1 <= waves <= _wave_count():
             raise ValueError(f"a named barrier of {waves} waves in a workgroup of {_wave_count()}")
         self.waves = waves

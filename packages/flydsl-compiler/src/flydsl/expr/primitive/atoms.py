@@ -193,6 +193,7 @@ def mma_make_fragment(operand: Any, tiled_mma: TiledMma, tensor: Any, *, stages:
     order of the tile's strides; of a shape, along K for A and B. The fragment of a static tile (without stages) knows
     its thread-value layout.
     """
+    require(tiled_mma, TiledMma, "tiled_mma")
     if stages is not None and (not isinstance(stages, int) or stages < 1):
         raise ValueError(f"stages must be a positive int, got {stages!r}")
     if isinstance(tensor, (tuple, list)):

@@ -179,7 +179,7 @@ def composed_get_outer(layout: Any) -> Any:
 
 
 def _mode_range(x: Any, begin: int, end: int) -> tuple[int, int]:
-    (begin,), (end,) = mode_path(begin), mode_path(end)
+    begin, end = (mode_path([mode])[0] for mode in (begin, end))
     if not begin < end <= fly.rank(x):
         raise ValueError(f"modes [{begin}, {end}) are out of range for rank {fly.rank(x)}")
     return begin, end

@@ -48,10 +48,25 @@ __all__ = [
 OP_BITS = re.compile(r"(universal_copy|cdna3\.buffer_copy)<(\d+)")
 
 
+def descriptor_int(value: Any, what: str) -> int:
+    """A number in the type of an op descriptor: an int of 32 bits.
+
+    Raises:
+        TypeError: another object. ValueError: it has more bits.
+    """
+    try:
+        number = operator.index(value)
+    except (TypeError, RuntimeError):
+        raise TypeError(f"{what} must be a static int, got {type(value).__name__}") from None
+    if not -(1 << 31) <= number < 1 << 31:
+        raise ValueError(f"{what} must have at most 32 bits, got {number}")
+    return number
+
+
 @needs_trace
 def UniversalCopy(bits: int) -> ir.Type:  # noqa: N802 - op descriptors are spelled like types
     """Copy of `bits` contiguous bits by one thread, between any two memory spaces."""
-    return CopyOpUniversalCopyType.get(operator.index(bits))
+    return CopyOpUniversalCopyType.get(descriptor_int(bits, "the bits of a copy"))
 
 
 def UniversalCopy8b() -> ir.Type:  # noqa: N802
@@ -82,7 +97,7 @@ def UniversalCopy128b() -> ir.Type:  # noqa: N802
 def atomic_value_type(op: AtomicOp, cls: Any) -> ir.Type:
     """IR type of the values of an atomic: for the extrema of unsigned numbers it says that they are."""
     ty = mlir_type(cls)
-    if op in (AtomicOp.Max, AtomicOp.Min) and getattr(cls, "signed", None) is False:
+    if op in (AtomicOp.Max, AtomicOp.Min) and getattr(cls, "signed", None) is False and isinstance(ty, ir.IntegerType):
         return ir.IntegerType.get_unsigned(ty.width)
     return ty
 

@@ -7,7 +7,7 @@ from flydsl._mlir import ir
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
-from .._target import require_arch
+from .._target import require_feature
 from ..primitive import AddressSpace, add_offset, crd2idx, get_iter, get_layout, get_scalar
 from ..primitive.bounds import divisor
 from ..primitive.memory import access_ptr
@@ -56,7 +56,7 @@ def async_copy(src: Tensor, dst: Tensor, *, cache_policy: int = 0) -> None:
     Raises:
         ValueError: another target, or views that do not fit. TypeError: operands that are no such tensors.
     """
-    require_arch("async_copy", "gfx1250", instead="; use a direct copy (BufferCopyLDS), or copy through registers")
+    require_feature("async_copy", "async_lds_copy", "; use a direct copy (BufferCopyLDS), or copy through registers")
     for tensor, what, space in ((src, "source", AddressSpace.Global), (dst, "destination", AddressSpace.Shared)):
         if not isinstance(tensor, Tensor) or tensor.is_coord_tensor or address_space_of(tensor.type) != space:
             raise TypeError(f"async_copy: the {what} must be a tensor in {space.name} memory, got {tensor}")

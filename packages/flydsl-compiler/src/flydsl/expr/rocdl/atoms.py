@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 from flydsl._mlir import ir
@@ -10,8 +9,8 @@ from flydsl.tracing.lazy import fly_rocdl
 from flydsl.tracing.locations import needs_trace
 
 from .._emit import mlir_type
-from .._target import require_arch, target_arch
-from ..primitive.types import AtomicOp, atomic_value_type
+from .._target import require_feature, target_row
+from ..primitive.types import AtomicOp, atomic_value_type, descriptor_int
 
 __all__ = [
     "BufferAtomic", "BufferAtomicAdd", "BufferAtomicMax", "BufferAtomicMin", "BufferAtomicPkAdd", "BufferCopy",
@@ -35,12 +34,16 @@ def _sign(elem_ty: Any) -> bool | None:
     return getattr(elem_ty, "signed", None)
 
 
+def _shape(m: Any, n: Any, k: Any) -> tuple[int, int, int]:
+    return tuple(descriptor_int(extent, "an extent of a matrix instruction") for extent in (m, n, k))  # type: ignore[return-value]
+
+
 @needs_trace
 def BufferCopy(bit_size: int, cache_modifier: int = 0) -> ir.Type:
     """Copy of `bit_size` bits to or from a buffer tensor. State: ``soffset`` (elements)."""
     if bit_size not in (8, 16, 32, 64, 96, 128):
         raise ValueError(f"BufferCopy supports 8, 16, 32, 64, 96 and 128 bits, got {bit_size}")
-    return fly_rocdl.CopyOpCDNA3BufferCopyType.get(bit_size, operator.index(cache_modifier))
+    return fly_rocdl.CopyOpCDNA3BufferCopyType.get(bit_size, descriptor_int(cache_modifier, "the cache modifier"))
 
 
 def BufferCopy8b(cache_modifier: int = 0) -> ir.Type:
@@ -79,13 +82,13 @@ def BufferCopy128b(cache_modifier: int = 0) -> ir.Type:
 @needs_trace
 def BufferCopyLDS(bit_size: int) -> ir.Type:
     """Direct copy from a buffer tensor to LDS. State: ``soffset`` (elements), ``imm_offset`` (bytes)."""
-    arch = target_arch()
-    if arch.startswith(("gfx11", "gfx120")):
-        raise ValueError(f"BufferCopyLDS is not supported on target arch {arch!r}: it has no LDS DMA")
+    row = target_row()
+    if row.has("buffer_rsrc_rdna"):
+        raise ValueError(f"BufferCopyLDS is not supported on target arch {row.name!r}: it has no LDS DMA")
     if bit_size not in (32, 128):
         raise ValueError(f"unsupported bitSize = {bit_size}: BufferCopyLDS moves 32 or 128 bits")
     if bit_size == 128:
-        require_arch("BufferCopyLDS128b", "gfx95", instead="; use BufferCopyLDS32b")
+        require_feature("BufferCopyLDS128b", "buffer_lds_dma128", "; use BufferCopyLDS32b")
     return fly_rocdl.CopyOpCDNA3BufferCopyLDSType.get(bit_size)
 
 
@@ -131,7 +134,10 @@ def BufferAtomicMin(val_type: Any) -> ir.Type:
 @needs_trace
 def BufferAtomicPkAdd(val_type: Any) -> ir.Type:
     """Packed add of two 16-bit lanes."""
-    return BufferAtomic(AtomicOp.Add, ir.VectorType.get([2], mlir_type(val_type)))
+    lane = mlir_type(val_type)
+    if not isinstance(lane, ir.F16Type | ir.BF16Type):
+        raise ValueError(f"BufferAtomicPkAdd adds two Float16 or two BFloat16, got {val_type}")
+    return BufferAtomic(AtomicOp.Add, ir.VectorType.get([2], lane))
 
 
 def MFMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None) -> ir.Type:
@@ -142,7 +148,7 @@ def MFMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None) -> ir
     if _sign(elem_ty_ab) is False:
         raise ValueError(f"MFMA takes signed integers, got {elem_ty_ab}: its upper half would count as negative")
     ab = mlir_type(elem_ty_ab)
-    return fly_rocdl.MmaOpCDNA3_MFMAType.get(m, n, k, ab, ab, accumulator(elem_ty_acc, ab))
+    return fly_rocdl.MmaOpCDNA3_MFMAType.get(*_shape(m, n, k), ab, ab, accumulator(elem_ty_acc, ab))
 
 
 def WMMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None, *, elem_ty_b: Any = None,
@@ -152,19 +158,17 @@ def WMMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None, *, el
     The accumulator is f32 by default, i32 of integers. ``sign_a`` and ``sign_b`` say whether integers are signed: by
     default as the class of the operand says (`fx.Int8`, `fx.Uint8`), and unsigned for an MLIR type, which does not say.
     """
-    arch = target_arch()
-    for prefix, name in (("gfx1250", "GFX1250"), ("gfx120", "GFX120X"), ("gfx11", "GFX11")):
-        if arch.startswith(prefix):
-            cls = getattr(fly_rocdl, f"MmaOp{name}_WMMAType")
-            break
-    else:
-        raise ValueError(f"WMMA is not available on target arch {arch!r}")
+    row = target_row()
+    kind = next((kind for kind in ("GFX1250", "GFX120X", "GFX11") if row.has(f"wmma_{kind.lower()}")), None)
+    if kind is None:
+        raise ValueError(f"WMMA is not available on target arch {row.name!r}")
+    cls = getattr(fly_rocdl, f"MmaOp{kind}_WMMAType")
     a = mlir_type(elem_ty_ab)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)
     for name, given in (("sign_a", elem_ty_ab), ("sign_b", elem_ty_ab if elem_ty_b is None else elem_ty_b)):
         if _sign(given):
             options.setdefault(name, True)
-    return cls.get(m, n, k, a, b, accumulator(elem_ty_acc, a), **options)
+    return cls.get(*_shape(m, n, k), a, b, accumulator(elem_ty_acc, a), **options)
 
 
 def WMMAScale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, elem_ty_acc: Any = None, *,
@@ -181,5 +185,5 @@ def WMMAScale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, ele
     a = mlir_type(elem_ty_a)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)
     return fly_rocdl.MmaOpGFX1250_WMMAScaleType.get(
-        m, n, k, a, b, accumulator(elem_ty_acc, a), opsel_a, opsel_b, mod_c, reuse_a, reuse_b, block_size
+        *_shape(m, n, k), a, b, accumulator(elem_ty_acc, a), opsel_a, opsel_b, mod_c, reuse_a, reuse_b, block_size
     )

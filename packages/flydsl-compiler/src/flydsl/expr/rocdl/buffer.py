@@ -9,7 +9,7 @@ from flydsl.tracing.lazy import arith, fly_rocdl
 from flydsl.tracing.locations import dsl_loc_tracing, note_buffer_argument
 
 from .. import _emit
-from .._target import is_rdna, target_arch
+from .._target import target_row
 from ..numeric import Int64
 from ..primitive import cosize, get_iter, get_layout, get_scalar, make_ptr, make_view
 from ..values.ends import note_end
@@ -21,12 +21,10 @@ __all__ = ["MAX_RECORDS", "buffer_flags", "get_buffer_rsrc", "make_buffer_ptr", 
 MAX_RECORDS = 0xFFFFFFFF
 
 
-def buffer_flags(arch: str, checked: bool) -> int:
-    """Word 3 of the descriptor. `checked`: an explicit size, so that RDNA checks bounds as well."""
-    flags = 7 << 12 | 4 << 15
-    if is_rdna(arch):
-        flags |= 1 << 24 | (3 if checked else 2) << 28
-    return flags
+def buffer_flags(checked: bool) -> int:
+    """Word 3 of the target's descriptor. `checked`: an explicit size, so that RDNA checks bounds as well."""
+    row = target_row()
+    return row.buffer_rsrc_flags_checked if checked else row.buffer_rsrc_flags
 
 
 def _int_type(bits: int) -> ir.Type:
@@ -46,7 +44,7 @@ def make_buffer_ptr(ptr: Pointer, num_records_bytes: Any = None) -> Pointer:
         records = _emit.constant(_int_type(64), min(max(num_records_bytes, 0), MAX_RECORDS))
     else:
         records = Int64(num_records_bytes).ir_value()
-    flags = buffer_flags(target_arch(), num_records_bytes is not None)
+    flags = buffer_flags(num_records_bytes is not None)
     args = [ptr, _emit.constant(_int_type(16), 0), records, _emit.constant(_int_type(32), flags)]
     ty = fly.PointerType.get(ptr.type.element_type, TargetAddressSpace.BufferDesc, ptr.type.alignment)
     return make_ptr(ty, args)

@@ -9,7 +9,7 @@ from flydsl.tracing.lazy import fly_rocdl, llvm
 from flydsl.tracing.locations import dsl_loc_tracing, needs_trace
 
 from .._emit import mlir_type
-from .._target import require_arch
+from .._target import require_feature
 from .._vector import Vector
 from .atoms import accumulator
 from .utils import call_intrinsic, operand
@@ -43,7 +43,7 @@ def LDSReadTrans(trans_granularity: int, bit_size: int) -> ir.Type:
     """Transposing LDS read: granularity and bits of (4, 64), (8, 64), (6, 96) or (16, 64)."""
     if (trans_granularity, bit_size) not in ((4, 64), (8, 64), (6, 96), (16, 64)):
         raise ValueError(f"LDSReadTrans has no form ({trans_granularity}, {bit_size})")
-    require_arch("LDSReadTrans", "gfx95")
+    require_feature("LDSReadTrans", "lds_read_transpose")
     return fly_rocdl.CopyOpCDNA4LdsReadTransposeType.get(trans_granularity, bit_size)
 
 
@@ -67,7 +67,7 @@ def _check_async(bits: int) -> int:
     if bits not in (32, 96, 128):
         raise ValueError(f"asynchronous LDS copies move 32, 96 or 128 bits, got {bits}")
     if bits > 32:
-        require_arch(f"an asynchronous LDS copy of {bits} bits", "gfx95", instead="; use 32 bits")
+        require_feature(f"an asynchronous LDS copy of {bits} bits", "buffer_lds_dma128", "; use 32 bits")
     return bits
 
 

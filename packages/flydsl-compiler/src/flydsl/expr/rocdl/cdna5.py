@@ -14,10 +14,10 @@ from flydsl.tracing.lazy import fly_rocdl
 from flydsl.tracing.locations import dsl_loc_tracing, needs_trace
 
 from .. import _emit
+from .._target import require_feature
 from ..primitive import composition, cosize, crd2idx, group, make_copy_atom, make_tile, size, static
 from ..values.layout import Tile, static_layout
 from .atoms import WMMAScale
-from .utils import require_arch
 
 __all__ = [
     "LDSReadTrans", "TDM", "TensorLoad", "TensorStore", "make_tdm_atom", "make_tiled_tdm_atom", "tdm_partition",
@@ -35,7 +35,7 @@ def LDSReadTrans(trans_granularity: int, bit_size: int) -> ir.Type:
     if (trans_granularity, bit_size) not in ((16, 128), (8, 64)):
         raise ValueError(f"LDSReadTrans has no form ({trans_granularity}, {bit_size}) on gfx1250, it has (16, 128) and "
                          "(8, 64)")
-    require_arch("LDSReadTrans", "gfx1250")
+    require_feature("LDSReadTrans", "lds_load_transpose")
     return fly_rocdl.CopyOpGFX1250LdsReadTransposeType.get(trans_granularity, bit_size)
 
 
@@ -47,7 +47,7 @@ def TDM(rank: int, num_warps: int, pad_interval: int = 0, pad_amount: int = 0, c
     Args:
         pad_interval, pad_amount: `pad_amount` unused LDS elements after every `pad_interval` elements.
     """
-    require_arch("TDM", "gfx1250")
+    require_feature("TDM", "tensor_data_mover")
     return fly_rocdl.CopyOpGFX1250TDMType.get(
         rank, num_warps, pad_interval, pad_amount, cache_modifier, atomic_barrier, early_timeout
     )
@@ -104,13 +104,13 @@ class _TensorCopy:
 
 def TensorLoad(cache_modifier: int = 0) -> _TensorCopy:
     """Tiled copy from global memory to LDS by the tensor data mover."""
-    require_arch("TensorLoad", "gfx1250")
+    require_feature("TensorLoad", "tensor_data_mover")
     return _TensorCopy(False, cache_modifier)
 
 
 def TensorStore(cache_modifier: int = 0) -> _TensorCopy:
     """Tiled copy from LDS to global memory by the tensor data mover."""
-    require_arch("TensorStore", "gfx1250")
+    require_feature("TensorStore", "tensor_data_mover")
     return _TensorCopy(True, cache_modifier)
 
 

@@ -8,7 +8,7 @@ from flydsl._mlir import ir
 from flydsl.tracing.lazy import llvm
 from flydsl.tracing.locations import dsl_loc_tracing
 
-from .._target import confines_assembly, target_arch
+from .._target import target_row
 from ..numeric import Int32
 from .utils import call_intrinsic, i32_type, operand
 
@@ -41,11 +41,12 @@ def computed_here(word: Any) -> Any:
     """The same 32-bit value (Int32), made in a register before what follows: no instruction, but a use that stays
     here, so what makes the value is not moved behind a branch to another one.
 
-    Where assembly is not confined to a part of the registers, the compiler cannot look through the result either, which
-    leaves it more of them; where it is (gfx1250), what an operand is part of would be confined with it.
+    The compiler cannot look through the result either, which leaves it more registers. But where operands of assembly
+    lie in the first 256 of a wave's 1024 registers only (gfx1250), all that an operand is part of would be confined
+    with it: there it is a use without assembly.
     """
     value = Int32(word).ir_value()
-    if confines_assembly(target_arch()):
+    if target_row().has("vgpr_banks"):
         call_intrinsic("llvm.fake.use", [value])
         return Int32(value)
     return Int32(llvm.inline_asm(i32_type(), [value], "", "=v,0", has_side_effects=True))

@@ -10,12 +10,12 @@ from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
 from .._emit import mlir_type
-from .._target import target_warp_size
+from .._target import require_feature, target_warp_size
 from .._vector import Vector
 from ..numeric import Int32, Int64
 from .atoms import WMMAScale
 from .buffer import get_buffer_rsrc, make_buffer_ptr, make_buffer_tensor
-from .utils import call_intrinsic, emit, i32_type, operand, require_arch, static_int
+from .utils import call_intrinsic, emit, i32_type, operand, static_int
 
 __all__ = [
     "WMMAScale", "ballot", "make_buffer_ptr", "make_buffer_tensor", "tensor_load_to_lds", "tensor_store_from_lds",
@@ -390,7 +390,7 @@ def rsq(res: Any, arg: Any) -> Any:
 @dsl_loc_tracing
 def disable_xdl_arb_stall() -> None:
     """gfx1250: let matrix instructions issue without the arbitration stall (SCHED_MODE bit 2)."""
-    require_arch("disable_xdl_arb_stall", "gfx1250")
+    require_feature("disable_xdl_arb_stall", "xdl_arbitration")
     call_intrinsic("llvm.amdgcn.s.setreg", [operand(_SCHED_MODE_BIT2), operand(1)])
 
 

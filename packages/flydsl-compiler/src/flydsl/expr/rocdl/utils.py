@@ -1,4 +1,4 @@
-"""Operand conversion and target queries of the backend namespace."""
+"""Operand conversion of the backend namespace."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 from flydsl._mlir import ir
 
 from .._emit import constant, create
-from .._target import target_arch
 from ..numeric import Integer, Numeric
 
-__all__ = ["call_intrinsic", "emit", "i32_type", "operand", "require_arch", "static_int"]
+__all__ = ["call_intrinsic", "emit", "i32_type", "operand", "static_int"]
 
 
 def i32_type() -> ir.Type:
@@ -53,14 +52,6 @@ def static_int(value: Any, what: str, low: int | None = None, high: int | None =
     if low is not None and high is not None and not low <= number <= high:
         raise ValueError(f"{what} must be in [{low}, {high}], got {number}")
     return number
-
-
-def require_arch(what: str, *prefixes: str) -> str:
-    """The target arch; ValueError when it has none of the prefixes."""
-    arch = target_arch()
-    if not arch.startswith(prefixes):
-        raise ValueError(f"{what} is not supported on target arch {arch!r}: it needs {' or '.join(prefixes)}")
-    return arch
 
 
 def call_intrinsic(name: str, operands: list[Any], result: ir.Type | None = None) -> Any:

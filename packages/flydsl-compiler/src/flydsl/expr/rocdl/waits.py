@@ -7,12 +7,15 @@ from typing import Any
 from flydsl._mlir import ir
 from flydsl.tracing.locations import dsl_loc_tracing
 
-from .._target import target_arch
+from .._target import target_row
 from . import cdna3, rdna3, rdna4
 from ._waitcnt import emit_waitcnt, wait_field
 from .utils import emit, static_int
 
 __all__ = ["asyncmark", "emit_waitcnt", "s_wait_asynccnt", "s_waitcnt", "wait_asyncmark", "wait_field"]
+
+#: The encoding of the counters of s_waitcnt, by family.
+_ENCODINGS = {"cdna2": cdna3, "cdna3": cdna3, "cdna4": cdna3, "rdna3": rdna3, "rdna3.5": rdna3, "rdna4": rdna4}
 
 
 def s_waitcnt(bitfield: Any = None, *, vmcnt: Any = None, lgkmcnt: Any = None, expcnt: Any = None) -> None:
@@ -23,12 +26,11 @@ def s_waitcnt(bitfield: Any = None, *, vmcnt: Any = None, lgkmcnt: Any = None, e
             raise TypeError("s_waitcnt takes a raw bit field or named counters, not both")
         emit_waitcnt(static_int(bitfield, "bitfield", 0, 0xFFFF))
         return
-    arch = target_arch()
-    for prefixes, module in ((("gfx9",), cdna3), (("gfx11",), rdna3), (("gfx120",), rdna4)):
-        if arch.startswith(prefixes):
-            module.s_waitcnt(vmcnt, lgkmcnt, expcnt)
-            return
-    raise ValueError(f"s_waitcnt is not available on target arch {arch!r}; use the split counters, e.g. s_wait_dscnt")
+    row = target_row()
+    if not row.has("legacy_wait_counter"):
+        raise ValueError(f"s_waitcnt is not available on target arch {row.name!r}; use the split counters, "
+                         "e.g. s_wait_dscnt")
+    _ENCODINGS[row.family].s_waitcnt(vmcnt, lgkmcnt, expcnt)
 
 
 def asyncmark() -> None:
@@ -40,7 +42,7 @@ def wait_asyncmark(count: Any = 0) -> None:
     if count is None:
         return
     static_int(count, "count", 0, 0xFFFF)
-    if target_arch().startswith("gfx1250"):
+    if target_row().has("async_lds_copy"):
         s_wait_asynccnt(0)  # its copies to LDS have a counter of their own, and s_waitcnt does not exist
     else:
         s_waitcnt(vmcnt=0)

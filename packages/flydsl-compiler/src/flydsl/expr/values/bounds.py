@@ -99,7 +99,13 @@ def _allocated(pointer: Any) -> tuple[int, int] | None:
     """Bits of the allocation that a pointer leads back to, and those before the pointer; None if not known."""
     value, before = pointer, 0
     while (op := _owner(value)) is not None:
-        if op.name == "fly.add_offset":
+        if op.name == "fly.get_iter":
+            maker = _owner(op.operands[0])
+            if maker is None or maker.name != "fly.make_view":
+                bits = _fragment_bits(op.operands[0], maker)
+                return None if bits is None else (bits, before)
+            op = maker
+        elif op.name == "fly.add_offset":
             offset = op.operands[1].type
             if not offset.is_leaf_int or not offset.is_static:
                 return None
@@ -107,19 +113,18 @@ def _allocated(pointer: Any) -> tuple[int, int] | None:
         elif op.name == "fly.make_ptr" and "dictAttrs" in op.attributes:
             parameters = op.attributes["dictAttrs"]
             return (ir.IntegerAttr(parameters["allocBytes"]).value * 8, before) if "allocBytes" in parameters else None
-        elif op.name == "fly.get_iter" and (maker := _owner(op.operands[0])) is not None:
-            if maker.name == "fly.make_view":
-                op = maker
-            elif maker.name in ("fly.memref.alloca", "fly.make_fragment_like", "fly.mma.make_fragment"):
-                memory = op.operands[0].type
-                elements = _reach(memory.layout)
-                return None if elements is None else (elements * _emit.bit_width(memory.element_type), before)
-            else:
-                return None
         elif op.name != "fly.recast_iter":
             return None
         value = op.operands[0]
     return None
+
+
+def _fragment_bits(memory: Any, maker: Any) -> int | None:
+    """Bits of a tensor that an operation allocates; None for any other."""
+    if maker is None or maker.name not in ("fly.memref.alloca", "fly.make_fragment_like", "fly.mma.make_fragment"):
+        return None
+    elements = _reach(memory.type.layout)
+    return None if elements is None else elements * _emit.bit_width(memory.type.element_type)
 
 
 def check_view(pointer: Any, layout: Any) -> None:

@@ -23,7 +23,10 @@ class Basis:
     __slots__ = ("value", "modes")
 
     def __init__(self, value: Any, modes: Any) -> None:
-        modes = [modes] if isinstance(modes, int) else list(modes)
+        modes = [modes] if isinstance(modes, int) else modes
+        if not isinstance(modes, (list, tuple)):
+            raise ValueError(f"Basis modes are a mode number or a list of them, got {type(modes).__name__}")
+        modes = list(modes)
         if not modes:
             raise ValueError("Basis needs at least one mode")
         for mode in modes:

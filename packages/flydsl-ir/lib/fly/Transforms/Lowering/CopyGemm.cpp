@@ -98,7 +98,7 @@ static bool hasUnknownStep(CopyAtomType atom, Value tensor) {
     return false;
   Algebra alg(atom.getContext());
   Layout flat = alg.coalesce(alg.fromAttr(memref.getLinearLayout()));
-  const Tuple &stride = flat.stride.isLeaf ? flat.stride : flat.stride.kids.front();
+  Tuple stride = alg.at(flat.stride, 0);
   return !alg.failed() && stride.isInt() && !stride.num.isStatic;
 }
 
@@ -129,7 +129,7 @@ static bool mayStraddle(CopyAtomType atom, Value tensor) {
     return false;
   Algebra alg(atom.getContext());
   Layout flat = alg.coalesce(alg.fromAttr(memref.getLinearLayout()));
-  if (alg.failed() || !(flat.stride.isLeaf ? flat.stride : flat.stride.kids.front()).is(1))
+  if (alg.failed() || !alg.at(flat.stride, 0).is(1))
     return false; // not consecutive, which the atom refuses
   int64_t count = bits / element;
   for (auto map = dyn_cast<ComposedLayoutAttr>(memref.getLayout()); map;
@@ -206,41 +206,45 @@ static LogicalResult copyElements(Operation *op, Value atom, Value src, Value ds
   return success();
 }
 
+// One call of the atom, of operands that are a value mode each.
+static LogicalResult callOnce(CopyOp op, Value atom, PatternRewriter &rewriter, Reasons &reasons) {
+  Location loc = op.getLoc();
+  auto atomType = cast<CopyAtomType>(atom.getType());
+  std::string why;
+  Algebra alg(rewriter.getContext());
+  if (op.getPred() && !alg.product(alg.fromAttr(linearOf(op.getPred()).getShape())).is(1))
+    return reject(reasons, op, "is one call of the atom, which takes one predicate, but got " +
+                                   typeText(op.getPred()));
+  if (failed(checkWhole(atomType, op.getSrc(), why)) || failed(checkWhole(atomType, op.getDst(), why)))
+    return reject(reasons, op, why);
+  for (Value tensor : {op.getSrc(), op.getDst()})
+    if (isSplit(atomType, tensor))
+      return reject(reasons, op,
+                    "moves " + Twine(bitsPerCall(atomType)) + " consecutive bits, but the swizzle of " +
+                        typeText(tensor) + " permutes smaller chunks: give it a larger base, or use "
+                        "an atom of one chunk");
+  for (Value tensor : {op.getSrc(), op.getDst()})
+    if (hasUnknownStep(atomType, tensor) || mayStraddle(atomType, tensor))
+      return copyElements(op, atom, op.getSrc(), op.getDst(), op.getPred(), op.getZeroFill(), rewriter,
+                          reasons);
+  Value src = make<DecompositionOp>(rewriter, loc, op.getSrc());
+  Value dst = make<DecompositionOp>(rewriter, loc, op.getDst());
+  if (!src || !dst)
+    return failure();
+  rewriter.replaceOpWithNewOp<CopyAtomCall>(op, atom, src, dst, op.getPred(), op.getZeroFill());
+  return success();
+}
+
+// Operands of one mode: a value mode, or a tuple of one, whose mode is copied.
 static LogicalResult copyRankOne(CopyOp op, Value atom, PatternRewriter &rewriter,
                                  Reasons &reasons) {
-  Location loc = op.getLoc();
-  if (linearOf(op.getSrc()).isLeaf() && linearOf(op.getDst()).isLeaf()) {
-    auto atomType = cast<CopyAtomType>(atom.getType());
-    std::string why;
-    Algebra alg(rewriter.getContext());
-    if (op.getPred() && !alg.product(alg.fromAttr(linearOf(op.getPred()).getShape())).is(1))
-      return reject(reasons, op, "is one call of the atom, which takes one predicate, but got " +
-                                     typeText(op.getPred()));
-    if (failed(checkWhole(atomType, op.getSrc(), why)) ||
-        failed(checkWhole(atomType, op.getDst(), why)))
-      return reject(reasons, op, why);
-    for (Value tensor : {op.getSrc(), op.getDst()})
-      if (isSplit(atomType, tensor))
-        return reject(reasons, op,
-                      "moves " + Twine(bitsPerCall(atomType)) + " consecutive bits, but the swizzle of " +
-                          typeText(tensor) + " permutes smaller chunks: give it a larger base, or use "
-                          "an atom of one chunk");
-    for (Value tensor : {op.getSrc(), op.getDst()})
-      if (hasUnknownStep(atomType, tensor) || mayStraddle(atomType, tensor))
-        return copyElements(op, atom, op.getSrc(), op.getDst(), op.getPred(), op.getZeroFill(),
-                            rewriter, reasons);
-    Value src = make<DecompositionOp>(rewriter, loc, op.getSrc());
-    Value dst = make<DecompositionOp>(rewriter, loc, op.getDst());
-    if (!src || !dst)
-      return failure();
-    rewriter.replaceOpWithNewOp<CopyAtomCall>(op, atom, src, dst, op.getPred(), op.getZeroFill());
-    return success();
-  }
+  if (linearOf(op.getSrc()).isLeaf() && linearOf(op.getDst()).isLeaf())
+    return callOnce(op, atom, rewriter, reasons);
   NamedAttribute mode = rewriter.getNamedAttr("mode", rewriter.getDenseI32ArrayAttr({0}));
   auto unwrap = [&](Value tensor) -> Value {
     if (!tensor || linearOf(tensor).isLeaf())
       return tensor;
-    return make<GetOp>(rewriter, loc, tensor, mode);
+    return make<GetOp>(rewriter, op.getLoc(), tensor, mode);
   };
   Value src = unwrap(op.getSrc()), dst = unwrap(op.getDst()), pred = unwrap(op.getPred());
   if (!src || !dst)
@@ -290,8 +294,7 @@ static int64_t consecutiveElements(Value tensor) {
     return 0;
   Algebra alg(memref.getContext());
   Layout flat = alg.coalesce(alg.fromAttr(memref.getLinearLayout()));
-  const Tuple &shape = flat.shape.isLeaf ? flat.shape : flat.shape.kids.front();
-  const Tuple &stride = flat.stride.isLeaf ? flat.stride : flat.stride.kids.front();
+  Tuple shape = alg.at(flat.shape, 0), stride = alg.at(flat.stride, 0);
   if (alg.failed() || !stride.isInt() || !stride.num.isStatic || !shape.isInt() || !shape.num.isStatic)
     return 0;
   return stride.num.value == 1 ? int64_t(shape.num.value) : 1;
@@ -342,37 +345,14 @@ static std::optional<Spread> spreadOf(LayoutAttr pred, int32_t rank, int64_t cou
   return std::nullopt;
 }
 
-static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &reasons) {
+// Modes 1... are loops: a copy for each of their coordinates.
+static LogicalResult copyParts(CopyOp op, Value atom, PatternRewriter &rewriter, Reasons &reasons) {
   Location loc = op.getLoc();
-  Value atom = copyAtomOf(rewriter, loc, op.getCopyAtom());
   Value src = op.getSrc(), dst = op.getDst(), pred = op.getPred();
-  auto atomType = dyn_cast<CopyAtomType>(atom.getType());
-  if (!atomType)
-    return failure();
-  if (atomType.getCopyOp().hasTrait<WholeTileCopy>()) {
-    rewriter.replaceOpWithNewOp<CopyAtomCall>(op, atom, src, dst, pred, op.getZeroFill());
-    return success();
-  }
-  if (isWholeCoordinateCopy(atomType, src, dst)) {
-    Value from = make<DecompositionOp>(rewriter, loc, src);
-    Value to = make<DecompositionOp>(rewriter, loc, dst);
-    if (!from || !to)
-      return failure();
-    rewriter.replaceOpWithNewOp<CopyAtomCall>(op, atom, from, to, pred, op.getZeroFill());
-    return success();
-  }
-  int32_t rank = linearOf(src).rank();
-  if (linearOf(dst).rank() != rank)
-    return rejectRanks(op, atomType, src, dst, reasons);
-  if (pred && rank == 1 && linearOf(pred).rank() != 1)
-    return reject(reasons, op, "predicate has rank " + Twine(linearOf(pred).rank()) + ", expected 1");
-  if (rank == 1)
-    return copyRankOne(op, atom, rewriter, reasons);
   for (Value tensor : {src, dst})
-    if (movesNeighbours(atomType, tensor))
+    if (movesNeighbours(cast<CopyAtomType>(atom.getType()), tensor))
       return reject(reasons, op, "mode 0 of " + typeText(tensor) +
                                      " has one element, but a call of the atom moves several");
-
   Algebra alg(rewriter.getContext());
   auto restSize = [&](Value tensor) {
     return alg.product(alg.take(alg.fromAttr(linearOf(tensor).getShape()), 1, -1));
@@ -385,7 +365,8 @@ static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &re
   if (count.value < 0 || count.value > kMaxUnrolled)
     return reject(reasons, op, "would become " + Twine(count.value) + " atom calls, at most " +
                                    Twine(kMaxUnrolled) + " are supported");
-  std::optional<Spread> spread = pred ? spreadOf(linearOf(pred), rank, count.value) : Spread::Whole;
+  std::optional<Spread> spread =
+      pred ? spreadOf(linearOf(pred), linearOf(src).rank(), count.value) : Spread::Whole;
   if (!spread)
     return reject(reasons, op, "has " + Twine(count.value) + " parts, which the predicate " +
                                    typeText(pred) + " does not fit");
@@ -413,6 +394,35 @@ static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &re
   }
   rewriter.eraseOp(op);
   return success();
+}
+
+static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &reasons) {
+  Location loc = op.getLoc();
+  Value atom = copyAtomOf(rewriter, loc, op.getCopyAtom());
+  Value src = op.getSrc(), dst = op.getDst(), pred = op.getPred();
+  auto atomType = dyn_cast<CopyAtomType>(atom.getType());
+  if (!atomType)
+    return failure();
+  if (atomType.getCopyOp().hasTrait<WholeTileCopy>()) {
+    rewriter.replaceOpWithNewOp<CopyAtomCall>(op, atom, src, dst, pred, op.getZeroFill());
+    return success();
+  }
+  if (isWholeCoordinateCopy(atomType, src, dst)) {
+    Value from = make<DecompositionOp>(rewriter, loc, src);
+    Value to = make<DecompositionOp>(rewriter, loc, dst);
+    if (!from || !to)
+      return failure();
+    rewriter.replaceOpWithNewOp<CopyAtomCall>(op, atom, from, to, pred, op.getZeroFill());
+    return success();
+  }
+  int32_t rank = linearOf(src).rank();
+  if (linearOf(dst).rank() != rank)
+    return rejectRanks(op, atomType, src, dst, reasons);
+  if (rank != 1)
+    return copyParts(op, atom, rewriter, reasons);
+  if (pred && linearOf(pred).rank() != 1)
+    return reject(reasons, op, "predicate has rank " + Twine(linearOf(pred).rank()) + ", expected 1");
+  return copyRankOne(op, atom, rewriter, reasons);
 }
 
 //===------------------------------------------------------------------------===//
@@ -497,42 +507,29 @@ static LogicalResult checkExtents(GemmOp op, const Step &extents, Reasons &reaso
   return success(ok);
 }
 
-static LogicalResult lowerGemm(GemmOp op, PatternRewriter &rewriter, Reasons &reasons) {
-  Location loc = op.getLoc();
-  Value atom = op.getMmaAtom(), d = op.getD(), c = op.getC();
-  if (isa<TiledMmaType>(atom.getType()))
-    atom = make<GetMmaAtomOp>(rewriter, loc, atom);
-  auto rankOf = [](Value tensor) { return linearOf(tensor).rank(); };
-  auto allRank = [&](ValueRange tensors, int32_t rank) {
-    return llvm::all_of(tensors, [&](Value tensor) { return rankOf(tensor) == rank; });
-  };
-  if (rankOf(d) == 1 && rankOf(c) == 1 && allRank(op.getA(), 1) && allRank(op.getB(), 1)) {
-    MmaAtomCall::create(rewriter, loc, atom, d, op.getA(), op.getB(), c);
-    rewriter.eraseOp(op);
-    return success();
-  }
-  bool hasK = rankOf(op.getA().front()) == 3;
-  int32_t abRank = hasK ? 3 : 2;
-  if (rankOf(d) != 3 || rankOf(c) != 3 || !allRank(op.getA(), abRank) || !allRank(op.getB(), abRank))
-    return reject(reasons, op, "operands need the modes (V,M,N) for d and c, (V,M[,K]) for a and "
-                               "(V,N[,K]) for b");
-  Algebra alg(rewriter.getContext());
+// The loops of a gemm: M, N and K of the modes behind the value mode.
+static std::optional<Step> getExtents(GemmOp op, bool hasK, Reasons &reasons) {
+  Algebra alg(op.getContext());
   auto extent = [&](Value tensor, int32_t mode) {
     Int size = alg.size(alg.at(alg.fromAttr(linearOf(tensor).getShape()), mode));
     if (!size.isStatic)
       alg.fail("the extents of a gemm must be static");
     return size.value;
   };
-  Step extents{extent(d, 1), extent(d, 2), hasK ? extent(op.getA().front(), 2) : 1};
-  SmallVector<Step> steps;
-  if (alg.failed())
-    return reject(reasons, op, alg.message());
-  if (failed(gemmSteps(op, extents, steps, reasons)) || failed(checkExtents(op, extents, reasons)))
-    return failure();
+  Step extents{extent(op.getD(), 1), extent(op.getD(), 2), hasK ? extent(op.getA().front(), 2) : 1};
+  if (!alg.failed())
+    return extents;
+  (void)reject(reasons, op, alg.message());
+  return std::nullopt;
+}
+
+// A call of the atom for each step. The first one of an (m, n) adds to c, the others to d.
+static LogicalResult callSteps(GemmOp op, Value atom, ArrayRef<Step> steps, bool hasK,
+                               PatternRewriter &rewriter, Reasons &reasons) {
+  Location loc = op.getLoc();
   llvm::DenseSet<std::pair<int32_t, int32_t>> visited;
-  for (const Step &step : steps) {
-    int32_t m = step[0], n = step[1], k = step[2];
-    auto slices = [&](ValueRange tensors, int32_t i) {
+  for (auto [m, n, k] : steps) {
+    auto slices = [&, k = k](ValueRange tensors, int32_t i) {
       SmallVector<Value> parts;
       for (Value tensor : tensors)
         parts.push_back(hasK ? sliceAt(rewriter, loc, tensor, {i, k})
@@ -540,17 +537,41 @@ static LogicalResult lowerGemm(GemmOp op, PatternRewriter &rewriter, Reasons &re
       return parts;
     };
     bool first = visited.insert({m, n}).second;
-    Value dPart = sliceAt(rewriter, loc, d, {m, n});
-    Value cPart = first ? sliceAt(rewriter, loc, c, {m, n}) : dPart;
+    Value dPart = sliceAt(rewriter, loc, op.getD(), {m, n});
+    Value cPart = first ? sliceAt(rewriter, loc, op.getC(), {m, n}) : dPart;
     SmallVector<Value> aParts = slices(op.getA(), m), bParts = slices(op.getB(), n);
-    SmallVector<Value> parts{dPart, cPart};
-    llvm::append_range(parts, aParts);
-    llvm::append_range(parts, bParts);
-    if (llvm::is_contained(parts, Value()))
+    if (!dPart || !cPart || llvm::is_contained(aParts, Value()) || llvm::is_contained(bParts, Value()))
       return reject(reasons, op, "cannot slice its operands: shape and stride of a layout differ in "
                                  "their modes");
     MmaAtomCall::create(rewriter, loc, atom, dPart, aParts, bParts, cPart);
   }
+  return success();
+}
+
+static LogicalResult lowerGemm(GemmOp op, PatternRewriter &rewriter, Reasons &reasons) {
+  Location loc = op.getLoc();
+  Value atom = op.getMmaAtom(), d = op.getD(), c = op.getC();
+  if (isa<TiledMmaType>(atom.getType()))
+    atom = make<GetMmaAtomOp>(rewriter, loc, atom);
+  auto haveRank = [&](ValueRange tensors, int32_t rank) {
+    return llvm::all_of(tensors, [&](Value tensor) { return linearOf(tensor).rank() == rank; });
+  };
+  if (haveRank({d, c}, 1) && haveRank(op.getA(), 1) && haveRank(op.getB(), 1)) {
+    MmaAtomCall::create(rewriter, loc, atom, d, op.getA(), op.getB(), c);
+    rewriter.eraseOp(op);
+    return success();
+  }
+  bool hasK = linearOf(op.getA().front()).rank() == 3;
+  int32_t abRank = hasK ? 3 : 2;
+  if (!haveRank({d, c}, 3) || !haveRank(op.getA(), abRank) || !haveRank(op.getB(), abRank))
+    return reject(reasons, op, "operands need the modes (V,M,N) for d and c, (V,M[,K]) for a and "
+                               "(V,N[,K]) for b");
+  std::optional<Step> extents = getExtents(op, hasK, reasons);
+  SmallVector<Step> steps;
+  if (!extents || failed(gemmSteps(op, *extents, steps, reasons)) ||
+      failed(checkExtents(op, *extents, reasons)) ||
+      failed(callSteps(op, atom, steps, hasK, rewriter, reasons)))
+    return failure();
   rewriter.eraseOp(op);
   return success();
 }

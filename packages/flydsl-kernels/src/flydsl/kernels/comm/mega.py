@@ -15,6 +15,7 @@ import flydsl.runtime as rt
 
 from ..host.arrays import launch
 from ..host.config import require
+from ..host.dtypes import as_bytes
 from ..moe.reduction import ReduceConfig
 from ..parts.index import align_up, cdiv
 from ..quant.mx import THREADS, build_per_1x32_mx_quant_module
@@ -88,6 +89,7 @@ class MegaMoEV2:
                                ("w2", w2, (local, model_dim, inter_dim // 2))):
             require(where, tuple(w.shape) == shape and w.is_contiguous(),
                     f"{name} must be contiguous fp4 of shape {shape}, got {tuple(w.shape)}")
+            as_bytes(w, "fp4", f"{where}: {name}")
         self.model, self.topk, self.most, self._target, self._rank = model_dim, topk, most, found, rank
         self.config = select_mega_moe_config(most, most, experts_per_rank=local, model_dim=model_dim,
                                              inter_dim=inter_dim)
@@ -102,7 +104,8 @@ class MegaMoEV2:
         for name, scale, rows, k in (("w1_scale", w1_scale, 2 * inter_dim, model_dim),
                                      ("w2_scale", w2_scale, model_dim, inter_dim)):
             count = local * rows * (k // GROUP)
-            require(where, scale.element_size() == 1 and scale.numel() >= count and scale.is_contiguous(),
+            as_bytes(scale, "e8m0", f"{where}: {name}")
+            require(where, scale.numel() >= count and scale.is_contiguous(),
                     f"{name} must be at least {count} contiguous bytes, got {scale.dtype} {tuple(scale.shape)}")
         self._slots = ReduceConfig(topk, model_dim, "bf16", "bf16", experts, target=found)
         self._places = exchange.places()

@@ -14,7 +14,7 @@ from flydsl.kernels.gemm.tuned import MX, choose
 from flydsl.kernels.gemm_a16w16 import gemm_a16w16
 from flydsl.kernels.gemm_fp8fp4_gfx1250 import compile_ptpc_gemm
 from flydsl.kernels.host.arrays import array_dtype, launch
-from flydsl.kernels.host.dtypes import dtype_name, torch_dtype
+from flydsl.kernels.host.dtypes import as_bytes, dtype_name, torch_dtype
 from flydsl.kernels.mxfp4_preshuffle import launch_gemm
 from flydsl.kernels.parts.index import align_up
 from flydsl.kernels.parts.matrix import FORMATS, MICRO_GROUP
@@ -175,7 +175,8 @@ def flydsl_batched_gemm_mxfp4(a: torch.Tensor, w: torch.Tensor, a_scales: torch.
     if layout not in ("bmn", "mbn") or (a_dtype, "fp4") not in MX:
         raise ValueError(f"{where}: layout must be 'bmn' or 'mbn' and a_dtype fp4, fp6 or fp8, got {layout!r} and "
                          f"{a_dtype!r}")
-    if a.dim() != 3 or w.dim() != 3 or w.shape[1] != N or any(t.element_size() != 1 for t in (a, w)):
+    as_bytes(a, a_dtype, f"{where}: a"), as_bytes(w, "fp4", f"{where}: w")
+    if a.dim() != 3 or w.dim() != 3 or w.shape[1] != N:
         raise ValueError(f"{where}: bytes a of 3 dimensions and w (B, {N}, K/2) are needed, got {a.dtype} "
                          f"{tuple(a.shape)} and {w.dtype} {tuple(w.shape)}")
     rows_first = layout == "mbn"

@@ -199,7 +199,8 @@ def _preshuffle_gemm(op: Op, a: Any, b: Any, scale_a: Any = None, scale_b: Any =
         a: (..., K) of fp8, int8, f16 or bf16.
         b: (N, K) of the same dtype, made by ``shuffle_weight`` (its tag is checked); or for int8 activations
             ``pack_int4(shuffle_weight(w))`` of int8 values -8..7, which is uint8 (N, K/2).
-        scale_a, scale_b: f32 (rows,), (N,); for 8-bit data only.
+        scale_a, scale_b: f32 (rows,), (N,), or of one element for all; for 8-bit data only. f16, bf16 and e8m0 are
+            taken too.
         bias: (N,), any float dtype.
         activation: ``"none"``, ``"relu"``, ``"silu"`` or ``"gelu"``.
         out_dtype: bfloat16 (default) or float16.
@@ -212,7 +213,8 @@ def _preshuffle_gemm(op: Op, a: Any, b: Any, scale_a: Any = None, scale_b: Any =
 
 
 def _blockscale_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: Any = None) -> Any:
-    """fp8 GEMM with scales f32 (K/128, M) of a and (N/128, K/128) of the shuffled weight b (N, K), rounded up.
+    """fp8 GEMM with scales f32 (K/128, M) of a and (N/128, K/128) of the shuffled weight b (N, K), rounded up; f16,
+    bf16 and e8m0 are taken too.
 
     N that is no multiple of 64, or K of 128, is filled up with zeros: a copy of the weight is kept.
     """
@@ -220,7 +222,8 @@ def _blockscale_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, out_dty
 
 
 def _scaled_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: Any = None) -> Any:
-    """``(a b^T) * scale_a[row] * scale_b[column]`` of fp8 torch tensors (..., K) and (N, K) with a plain weight.
+    """``(a b^T) * scale_a[row] * scale_b[column]`` of fp8 torch tensors (..., K) and (N, K) with a plain weight. Scales
+    are f32, f16, bf16 or e8m0, one a row and column or one for all.
 
     Any sizes are taken; what is no multiple of the kernel's tile (N of 64 and K of 64 on gfx942 and gfx950, of 128 and
     32 on gfx120x, of 32 and 128 on gfx1250) is filled up with zeros: a copy of the weight is kept, the activations are

@@ -18,7 +18,7 @@ import flydsl.expr as fx
 from ..host import layouts
 from ..host.arrays import array_dtype, flattened, padded
 from ..host.config import require
-from ..host.dtypes import dtype_name
+from ..host.dtypes import as_bytes, dtype_name, widens
 from ..host.weights import in_order, preshuffled
 from ..op import Plan
 from ..parts.index import cdiv
@@ -110,10 +110,11 @@ def _require_fp8(where: str, target: Target, *operands: torch.Tensor) -> None:
 
 
 def _scale(where: str, name: str, scale: torch.Tensor | None, size: int) -> torch.Tensor:
-    if scale is None or scale.numel() != size or scale.dtype != torch.float32:
+    """f32 scales of so many rows, given as many or one for all."""
+    if scale is None or scale.numel() not in (1, size) or not widens(scale):
         given = "None" if scale is None else f"{scale.dtype} {tuple(scale.shape)}"
-        raise ValueError(f"{where}: {name} must be f32 with {size} elements, got {given}")
-    return scale
+        raise ValueError(f"{where}: {name} must be f32 with {size} elements or one, or narrower, got {given}")
+    return scale.float().reshape(-1).expand(size)
 
 
 def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor | None,
@@ -171,8 +172,9 @@ def plan_blockscale(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     blocks = cdiv(k, SCALE_BLOCK)
     for name, scale, shape in (("scale_a", scale_a, (blocks, m)),
                                ("scale_b", scale_b, (cdiv(n, SCALE_BLOCK), blocks))):
-        require(where, tuple(scale.shape) == shape and scale.dtype == torch.float32,
-                f"{name} must be f32 of shape {shape}, got {scale.dtype} {tuple(scale.shape)}")
+        require(where, tuple(scale.shape) == shape and widens(scale),
+                f"{name} must be f32 of shape {shape}, or narrower, got {scale.dtype} {tuple(scale.shape)}")
+    scale_a, scale_b = scale_a.float(), scale_b.float()
     if not m or not n:
         return None
     target.require(where, *BLOCK_SCALE)
@@ -285,8 +287,10 @@ def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
             f"{target.arch}, got {' and '.join(dtypes)}")
     rows, (m, n, k), out_name = _sizes(where, a, b, out_dtype, FORMATS[a_dtype].per_byte, FORMATS[b_dtype].per_byte)
     shapes = tuple(scale_a.shape), tuple(scale_b.shape)
-    require(where, k > 0 and shapes == ((*a.shape[:-1], k // MICRO_GROUP), (n, k // MICRO_GROUP))
-            and all(t.element_size() == 1 for t in (a, b, scale_a, scale_b)),
+    for name, array, kind in (("a", a, a_dtype), ("b", b, b_dtype), ("scale_a", scale_a, "e8m0"),
+                              ("scale_b", scale_b, "e8m0")):
+        as_bytes(array, kind, f"{where}: {name}")
+    require(where, k > 0 and shapes == ((*a.shape[:-1], k // MICRO_GROUP), (n, k // MICRO_GROUP)),
             f"bytes of one K with a scale per {MICRO_GROUP}, one at least, are needed, got {tuple(a.shape)} of "
             f"{a_dtype}, {tuple(b.shape)} of {b_dtype}, scales {shapes[0]} and {shapes[1]}")
     require(where, k % MICRO_GROUP == 0, f"K must be a multiple of {MICRO_GROUP}, got {k}")

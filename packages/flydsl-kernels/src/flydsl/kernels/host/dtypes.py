@@ -6,16 +6,18 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["FLOATS", "INDICES", "dtype_name", "element_of", "float_dtype", "float_name", "require_element",
-           "torch_dtype"]
+__all__ = ["FLOATS", "INDICES", "SCALES", "as_bytes", "dtype_name", "element_of", "float_dtype", "float_name",
+           "require_element", "torch_dtype", "widens"]
 
 FLOATS = {"f32": fx.Float32, "f16": fx.Float16, "bf16": fx.BFloat16}
 INDICES = ("i32", "i64")  # dtypes of indices
+SCALES = (*FLOATS, "float8_e8m0fnu")  # dtypes of scales: f32 has all their values
 
 _ARRAY_NAMES = {
     "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "uint8": "u8", "int32": "i32", "int64": "i64",
     "float8_e4m3fn": "fp8", "float8_e4m3fnuz": "fp8",
 }
+_MICROSCALED = {"fp4": "float4_e2m1fn_x2", "fp8": "float8_e4m3fn", "e8m0": "float8_e8m0fnu"}
 
 
 def float_dtype(name: str, where: str) -> str:
@@ -56,6 +58,27 @@ def dtype_name(array: object, where: str, allowed: tuple[str, ...] = tuple(FLOAT
     if name not in allowed:
         raise TypeError(f"{where}: dtype {full} is not supported: expected one of {', '.join(allowed)}")
     return name
+
+
+def as_bytes(array: Any, kind: str, where: str) -> Any:
+    """An array of a microscaled type, ``"fp4"``, ``"fp6"``, ``"fp8"`` or ``"e8m0"``, as integers of a byte.
+
+    Raises:
+        TypeError: it has neither these nor the type's own dtype: the bytes of another one have other values.
+    """
+    full, taken = str(array.dtype).rpartition(".")[2], ("uint8", "int8")
+    if full in taken:
+        return array
+    own = _MICROSCALED.get(kind, "")
+    if full != own:
+        raise TypeError(f"{where}: {kind} has dtype {' or '.join((*taken, own) if own else taken)}, got {full}")
+    return array.view(dtype=torch_dtype("uint8"))
+
+
+def widens(array: Any) -> bool:
+    """Whether an array has a dtype of scales."""
+    full = str(array.dtype).rpartition(".")[2]
+    return _ARRAY_NAMES.get(full, full) in SCALES
 
 
 def float_name(dtype: Any, where: str) -> str | None:

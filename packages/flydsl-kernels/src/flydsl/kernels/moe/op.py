@@ -124,6 +124,8 @@ MOE = Op(
         activation: "silu" or "gelu" (by tanh) of gate, times up; "swiglu": ``g sigmoid(1.702 g) (u + 1)``; "situ":
             ``tanh(g) sigmoid(g) tanh(u)``.
         limit: gate is clamped at it from above and up at both sides, before the activation; 7 by default for "swiglu".
+        w1_scale, w2_scale: of the rows (E, 2 inter) and (E, model) of "fp8", "int8" and "int4", also with a dimension
+            of 1 behind, or one an expert (E,); of its blocks for "fp8_block". f32, f16, bf16 or e8m0.
         b1, b2: (E, 2 inter) and (E, model), any float type.
         expert_mask: i32, i64 or bool (experts of all ranks,): those of zero add nothing; the weights are those of the
             others.

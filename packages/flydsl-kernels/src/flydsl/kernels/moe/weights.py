@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..host.arrays import contiguous, flattened
+from ..host.arrays import array_dtype, contiguous, flattened
 from ..host.config import require
-from ..host.dtypes import dtype_name
+from ..host.dtypes import SCALES, dtype_name
 from ..host.weights import in_order
 from ..parts.index import align_up
 from .config import GroupedConfig
@@ -21,9 +21,11 @@ GROUP_SCALES = {"i4": ("bf16", "f16", "f32"), "fp4": ("u8", "float8_e8m0fnu")}
 
 
 def weight_dtype(weight: Any, config: GroupedConfig, where: str) -> None:
-    """TypeError unless a weight has a dtype of the format."""
+    """TypeError unless a weight has a dtype of the format, fp8 that of the architecture."""
     kind = config.format
-    dtype_name(weight, where, PACKED if kind.b else (kind.a or config.dtype,))
+    name = dtype_name(weight, where, PACKED if kind.b else (kind.a or config.dtype,))
+    if name == "fp8" and weight.dtype != (native := array_dtype(config.target, weight, "fp8")):
+        raise TypeError(f"{where}: {config.target.name} computes with {native}, got {weight.dtype}")
 
 
 def _halves(array: Any, config: GroupedConfig, interleaved: bool) -> list[Any]:
@@ -58,12 +60,13 @@ def ordered(weight: Any, config: GroupedConfig, interleaved: bool = False) -> An
 
 
 def of_rows(values: Any, config: GroupedConfig, interleaved: bool) -> Any:
-    """Biases or scales (E, rows) as f32, gate before up; None stays."""
+    """Biases or scales (E, rows) as f32, gate before up, of which an expert may have a single one; None stays."""
 
     def make(v: Any) -> Any:
         import torch
 
-        return torch.cat(_halves(v.float(), config, interleaved), 1)
+        every = v.float().reshape(v.shape[0], -1).expand(-1, config.n * config.streams)
+        return torch.cat(_halves(every, config, interleaved), 1)
 
     return None if values is None else in_order(values, f"moe rows {config.streams} {interleaved}", make)
 
@@ -99,13 +102,15 @@ def scales_of(scale: Any, experts: int, config: GroupedConfig, interleaved: bool
     if scale is None:
         return None
     shape = config.format.scale_shape(experts, rows, config.k)
-    found = tuple(scale.shape[:2]) if kind == "rows" and tuple(scale.shape[2:]) == (1,) else tuple(scale.shape)
-    require(where, found == shape, f"must have shape {shape}, got {tuple(scale.shape)}")
+    # One a row or one an expert, also with dimensions of 1 behind: of_rows() makes them one a row.
+    taken = [shape, (*shape, 1), (experts,), (experts, 1), (experts, 1, 1)] if kind == "rows" else [shape]
+    require(where, tuple(scale.shape) in taken, f"must have shape {' or '.join(map(str, taken[::2][:2]))}, got "
+            f"{tuple(scale.shape)}")
     if kind in ("groups", "micro"):
         dtype_name(scale, where, GROUP_SCALES[config.format.b or ""])
         return _grouped(scale, config, interleaved)
-    dtype_name(scale, where, ("f32",))
+    name = dtype_name(scale, where, SCALES)
     if kind == "blocks":
         require(where, not interleaved, "blocks of 128 rows have one scale: gate and up rows cannot alternate")
-        return contiguous(scale)
-    return of_rows(scale.view(found), config, interleaved)
+        return contiguous(scale) if name == "f32" else in_order(scale, "f32", lambda s: s.float())
+    return of_rows(scale, config, interleaved)

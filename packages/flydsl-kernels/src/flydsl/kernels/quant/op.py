@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..host.arrays import allocate, array_dtype, as_rows, contiguous, copy_into, is_torch
-from ..host.dtypes import dtype_name
+from ..host.dtypes import as_bytes, dtype_name
 from ..op import Op, Plan, Result, hidden_rows, like, statistic
 from ..parts.packed import PER_WORD
 from ..target import Target
@@ -218,11 +218,10 @@ def _plan_quantize_mx(target: Target, x: Any, mode: str) -> Plan | None:
 
 def _plan_dequantize_mx(target: Target, q: Any, scale: Any, mode: str, dtype: str) -> Plan | None:
     where = "dequantize_mx"
-    if dtype_name(q, where, PACKED + ("fp8", "float4_e2m1fn_x2")) not in PACKED:
-        q = q.view(scale.dtype)  # bytes
+    q, scale = as_bytes(q, mode, f"{where}: q"), as_bytes(scale, "e8m0", f"{where}: scale")
     _, rows, m, width = _matrix(q, where, PACKED)
     n = width * (2 if mode == "fp4" else 1)
-    if tuple(scale.shape) != (*q.shape[:-1], n // MX_GROUP) or dtype_name(scale, where, PACKED) not in PACKED:
+    if tuple(scale.shape) != (*q.shape[:-1], n // MX_GROUP):
         raise ValueError(f"{where}: scales must be bytes of shape {(*q.shape[:-1], n // MX_GROUP)}, got {scale.dtype} "
                          f"{tuple(scale.shape)}")
     run = b.build_mx_dequant_module(n or MX_GROUP, mode, dtype, target=target)

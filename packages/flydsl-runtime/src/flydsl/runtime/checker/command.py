@@ -29,8 +29,8 @@ source lines. Exit status: 1 if something was found, 2 if no kernel ran, else th
 """
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The options of the command."""
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    """The command with its options."""
     parser = commands.add_parser(
         "check", help="run a program on the simulator and report races, overruns, uninitialised values", epilog=EPILOG)
     for name in CHECKS:
@@ -44,6 +44,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("-o", "--output", help="write the report to this file instead of stdout")
     parser.add_argument("program", metavar="PROGRAM", help="program to run, behind --")
     parser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="its arguments")
+    return parser
 
 
 def command_line(program: str, arguments: list[str]) -> list[str]:
