@@ -12,8 +12,8 @@ from ._functions import functions
 
 
 def misfit(number: Any, value: Any) -> Exception | None:
-    """Why a number of Python or NumPy would not keep its value as a `number`: an integer beyond its range, a float for an
-    integer. None for every other value."""
+    """Why a number of Python or NumPy would not keep its value as a `number`: an integer beyond its range, a float for
+    an integer. None for every other value."""
     if not getattr(number, "is_integer", False):
         return None
     if isinstance(value, numbers.Integral):
