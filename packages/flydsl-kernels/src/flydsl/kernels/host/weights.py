@@ -57,15 +57,15 @@ class _Steps:
 
     count = 0
 
-    @functools.cached_property
-    def counted(self) -> Any:
-        """Asked for, it has them counted from now on."""
+    @functools.cache  # noqa: B019 - there is one counter
+    def begin(self) -> None:
+        """Have them counted from now on."""
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         def step(*_: Any) -> None:
             self.count += 1
 
-        return register_optimizer_step_post_hook(step)
+        register_optimizer_step_post_hook(step)
 
 
 _shuffled: dict[tuple[Any, ...], _Kept] = {}
@@ -117,7 +117,7 @@ def in_order_of(weights: tuple[torch.Tensor, ...], order: str, make: Callable[..
             raise RuntimeError("a weight is put in the order of its kernel at the first call, which cannot be "
                                "recorded: call the function once before it is captured")
         references = [weakref.ref(w, lambda _: _shuffled.pop(key, None)) for w in weights]
-        assert _steps.counted is not None
+        _steps.begin()
         found = _shuffled[key] = _Kept(references, _state(weights), _steps.count, _made(make, weights))
     recorded = _used.get()
     if recorded is not None:  # only there `make` is kept, which may hold weights
