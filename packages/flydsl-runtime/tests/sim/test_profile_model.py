@@ -394,3 +394,28 @@ def test_a_result_is_forwarded_to_whichever_operation_adds_to_it(sim, build_dir,
         clocks[name] = stall.get("matrix", 0) + stall.get("dependency", 0) + 4 * 300
     assert clocks["c"] == pytest.approx(16 * 300, rel=0.02)
     assert clocks["s"] > 22 * 300
+
+
+@pytest.mark.parametrize(("arch", "product"), [
+    ("gfx942", "v_mfma_f32_32x32x8_f16 v[{0}:{1}], v[200:201], v[204:205], v[{0}:{1}]"),
+    ("gfx950", "v_mfma_f32_32x32x16_f16 v[{0}:{1}], v[200:203], v[204:207], v[{0}:{1}]")])
+def test_transcendentals_run_beside_the_matrix_unit(sim, build_dir, arch, product):
+    """Two waves of a SIMD, as in attention: a product of 32 clocks hides one exponential of 16, and of more the vector
+    ALU decides, which the issue of the product takes for a turn of 4."""
+    def body(exponentials: int) -> list[str]:
+        after = [f"v_exp_f32 v{120 + k}, v{140 + k}" for k in range(exponentials)]
+        return [i for tile in range(6) for i in (product.format(16 + 16 * tile, 31 + 16 * tile), *after)]
+
+    programs = {(n, turns): Program(f"exp{n}x{turns}", loop("\n".join("  " + i for i in body(n)), turns)
+                                    .replace(".Lloop", f".Lexp{n}x{turns}"), 1, 2, 1)
+                for n in (0, 1, 2, 4) for turns in (8, 24)}
+    bench = Bench(sim, arch, list(programs.values()), build_dir)
+
+    def clocks(n: int, turns: int) -> int:
+        name = programs[n, turns].name
+        (p,) = profiled(sim, TIMING, lambda: run_waves(sim, bench, name, 8 * UNITS[arch]))
+        return p["timing"]["sample_cycles"]
+
+    for n in (0, 1, 2, 4):
+        step = (clocks(n, 24) - clocks(n, 8)) / (2 * 16 * 6)
+        assert step == pytest.approx(max(32, 16 * n + 4), rel=0.05), n  # a round also has a branch
