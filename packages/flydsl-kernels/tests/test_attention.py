@@ -375,6 +375,15 @@ def test_fp8(descales):
     assert compare(q, k, v, "bf16", causal=True, bound=0.1, **scales).dtype == torch.bfloat16
 
 
+def test_a_descale_of_everything_is_one_value():
+    """Of any shape, or a number, as checkpoints and callers have it."""
+    kind = array_dtype(target(), torch.empty(0), "fp8")
+    q, k, v = (x.to(kind) for x in operands(5, 9))
+    expected = ops.attention(q, k, v, q_descale=torch.tensor([0.5]), v_descale=torch.tensor([2.0]))
+    for one, two in ((0.5, 2), (torch.tensor(0.5), torch.tensor([[2.0]]))):
+        assert torch.equal(ops.attention(q, k, v, q_descale=one, v_descale=two), expected)
+
+
 def test_numpy():
     q, k, v = operands(33, 40)
     out, lse = ops.attention(q.numpy(), k.numpy(), v.numpy(), causal=True, return_lse=True)

@@ -205,6 +205,10 @@ def test_fp8_caches_with_scales():
         stored = cache.float().reshape(48, heads, dim)[kept]
         expected = (x.float()[SLOTS >= 0] / scale).clamp(-limit, limit).to(fp8).float()
         assert torch.equal(stored, expected)
+    numbers = kc.clone().zero_(), vc.clone().zero_()
+    ops.rope_cache(q, k, v, cos, sin, torch.arange(tokens), *numbers, SLOTS, k_scale=float(scales[0]),
+                   v_scale=float(scales[1]))
+    assert all(torch.equal(a.view(torch.uint8), b.view(torch.uint8)) for a, b in zip(numbers, (kc, vc), strict=True))
     plain = torch.zeros(3, 16, heads, dim).to(fp8)
     ops.rope_cache(q, k, v, cos, sin, torch.arange(tokens), plain, vc, SLOTS)
     assert torch.equal(plain.float().reshape(48, heads, dim)[kept], k_out[SLOTS >= 0].to(fp8).float())

@@ -6,6 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
+from ..cache.arrays import as_scale
 from ..host.arrays import as_int32, autocast, flat_of, flattened, is_torch
 from ..host.dtypes import dtype_name
 from ..op import Form, Gradient, Op, Plan, Result, like, scratch_of
@@ -152,12 +153,12 @@ def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any 
                  longest, splits)
     shapes, stored = call.shapes, dtype_name(q, "attention: q", (*HALVES, "fp8"))
     each = (shapes.batch, shapes.kv_heads)
-    descales = [flat_of(d, f"attention: {name}", "f32", (1,), each) for d, name in (
+    descales = [flat_of(d, f"attention: {name}", "f32", (1,), each, (), (1, 1)) for d, name in (
         (q_descale, "q_descale"), (k_descale, "k_descale"), (v_descale, "v_descale"))]
-    given = [d for d in (q_descale, k_descale, v_descale) if d is not None]
+    given = [d for d in descales if d is not None]
     if given and stored != "fp8":
         raise ValueError(f"attention: descales are for fp8 operands, q is {q.dtype}")
-    if len({tuple(d.shape) for d in given}) > 1:
+    if len({d.shape for d in given}) > 1:
         raise ValueError("attention: all descales must have one shape, (1,) or (B, Hkv)")
     sink = flat_of(sink, "attention: sink", "f32", (shapes.heads,))
     if 0 in q.shape or v.shape[-1] == 0:
@@ -165,7 +166,7 @@ def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any 
     tile = found_tile(target, stored, right >= 0, shapes.rows, shapes.d, shapes.keys) if call.is_plain else {}
     factors = None
     if given:
-        ones = _ones(next(d for d in descales if d is not None))
+        ones = _ones(given[0])
         factors = tuple(ones if d is None else d for d in descales)
 
     def build() -> Any:
@@ -176,7 +177,7 @@ def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any 
 
     return Plan(build, lambda out, lse, *parts: (
         *(x.flat for x in call.operands), flattened(out), lse.reshape(-1), parts or None, *call.addends, sink,
-        *call.integers, factors, call.sizes(bool(given) and tuple(given[0].shape) == each != (1, 1)), call.lines,
+        *call.integers, factors, call.sizes(bool(given) and given[0].shape[0] > 1), call.lines,
         shapes.rows, shapes.heads, shapes.batch), scratch=parts_of(call.lines, shapes.dv, call.splits))
 
 
@@ -343,7 +344,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
             device. max_seqlen_k: not needed.
         block_table: i32 or i64 [B, pages of a sequence]. seqlens_k: the same [B], keys of each sequence, also of dense
             k and v.
-        q_descale, k_descale, v_descale: f32 (1,) or (B, Hkv): what fp8 values are multiplied by.
+        q_descale, k_descale, v_descale: what fp8 values are multiplied by: f32 (B, Hkv), or one or a float for all.
         num_splits: workgroups that share the keys of a row; None or 0: as many as suit, which is several where few rows
             see thousands of keys. deterministic: all results are the same bits each time in any case.
         return_lse: also return the logarithms of the sums, f32 [B, H, Sq] or packed [H, total]; a sink is part of them.
@@ -377,10 +378,11 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
     if block_table is not None and (d != k.shape[-1] or dv != v.shape[-1]):
         raise ValueError(f"attention: heads of pages have multiples of {STEP} columns, got {k.shape[-1]} and "
                          f"{v.shape[-1]}")
+    descales = (as_scale(q, given) for given in (q_descale, k_descale, v_descale))
     out, lse = ATTENTION_FWD(
         _padded_columns(q, d), _padded_columns(k, d), _padded_columns(v, dv), bias, alibi_slopes, sink, cu_seqlens_q,
-        cu_seqlens_k, block_table, seqlens_k, q_descale, k_descale, v_descale, scale, left, right, float(softcap),
-        max_seqlen_q or 0, num_splits or 0)
+        cu_seqlens_k, block_table, seqlens_k, *descales, scale, left, right, float(softcap), max_seqlen_q or 0,
+        num_splits or 0)
     out = out if dv == v.shape[-1] else out[..., : v.shape[-1]]
     return (out, lse) if return_lse else out
 

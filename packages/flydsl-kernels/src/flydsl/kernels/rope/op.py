@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..cache.arrays import both_scales, kind_of
+from ..cache.arrays import as_scale, both_scales, kind_of
 from ..cache.layout import block_layouts
 from ..host.arrays import contiguous, is_torch, span
 from ..host.config import require
@@ -212,7 +212,7 @@ def _rope_cache(op: Op, q: Any, k: Any, v: Any, cos: Any, sin: Any, positions: A
         slots: int32 or int64 (tokens,): ``block * size + position in it``; the token is not stored where negative.
             A slot behind the caches or a position outside the tables stops the launch.
         interleaved: pairs are neighbours, see :func:`rope`.
-        k_scale, v_scale: f32 of one element: fp8 caches hold ``x / scale``, saturated; 1 if not given.
+        k_scale, v_scale: one f32 or a float: fp8 caches hold ``x / scale``, saturated; 1 if not given.
         rotary_dim: the first so many features are rotated, the others stay; all by default.
         q_weight, k_weight: (D,), of any of these dtypes: each head is divided by ``sqrt(mean(x**2) + eps)`` and
             multiplied by them before the rotation, in f32, as by :func:`rmsnorm` but rounded once.
@@ -225,8 +225,8 @@ def _rope_cache(op: Op, q: Any, k: Any, v: Any, cos: Any, sin: Any, positions: A
         TypeError: a dtype is not supported.
         ValueError: a shape is not.
     """
-    return op(q, k, v, cos, sin, positions, k_cache, v_cache, slots, interleaved, k_scale, v_scale, rotary_dim,
-              q_weight, k_weight, eps, weight_offset)
+    return op(q, k, v, cos, sin, positions, k_cache, v_cache, slots, interleaved, as_scale(q, k_scale),
+              as_scale(q, v_scale), rotary_dim, q_weight, k_weight, eps, weight_offset)
 
 
 def _sample_rope_cache(draw: Any, m: int, n: int, dtype: str = "f32", heads: tuple[int, int] = (4, 2)) -> tuple:
