@@ -120,8 +120,8 @@ def test_small_tiles_load_as_far_ahead_as_compute_units_are_left():
         return config.reach
 
     units = target().compute_units
-    assert reach(64) == reach(64 * (units - 1)) == reach(64, 64) == reach(64, 16, 512) == 3
-    assert reach(64 * units) == reach(64, 64, 256) == 1
+    assert reach(64) == reach(64 * (units - 1)) == reach(64, 16, 512) == reach(64, 64, full=False) == 3
+    assert reach(64 * units) == reach(64, 64) == reach(64, 64, 256, full=False) == reach(64, full=True) == 1
     assert not target().dma128 or reach(64, use_async=True) == 1
 
 

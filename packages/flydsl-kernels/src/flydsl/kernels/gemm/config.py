@@ -23,6 +23,7 @@ __all__ = ["FLOAT_NAMES", "LARGE_TILE", "GemmConfig", "eight_waves", "run"]
 
 LARGE_TILE = 128 * 256  # elements of C, from which eight waves of gfx950 can be better than four
 SMALL_TILE = 64 * 64 * 128  # elements of C times bytes of k
+LOW_ROWS = 32  # of a tile that is for no more rows
 SIMDS, USUAL_REGISTERS = 4, 256  # of a compute unit, and those that instructions name directly
 FLOAT_NAMES = {"fp16": "f16", "f16": "f16", "bf16": "bf16", "f32": "f32"}  # as callers spell them
 
@@ -41,6 +42,7 @@ class GemmConfig(ProductConfig):
         scheduled: the order of the hot loop is derived and given to the compiler.
         lda, ldb, ldc: elements from a row of A, of B where it has rows, and of C to the next; 0: contiguous.
         cshuffle: C goes through LDS, 16 bytes of a row a lane, instead of directly.
+        full: each compute unit has a workgroup; None: if a block of rows is enough for that, or may be one of many.
     """
 
     tile_k: int
@@ -52,6 +54,7 @@ class GemmConfig(ProductConfig):
     ldb: int = 0
     ldc: int = 0
     cshuffle: bool | None = False
+    full: bool | None = None
 
     #: Names of types that C may have.
     OUT: ClassVar[tuple[str, ...]] = ("bf16", "f16")
@@ -158,8 +161,9 @@ class GemmConfig(ProductConfig):
         """Tiles that loads into registers are ahead: the products of a small one take less time than memory does, and
         it has the registers for more. Where each compute unit has a workgroup, one tile of each fills the memory's
         bandwidth."""
+        full = self.tile_m > LOW_ROWS or self.n // self.tile_n >= self.target.compute_units
         small = self.tile_m * self.tile_n * self.row_bytes <= SMALL_TILE
-        return 3 if small and self.n // self.tile_n < self.target.compute_units else 1
+        return 3 if small and not (full if self.full is None else self.full) else 1
 
     @property
     def tile_bytes(self) -> int:

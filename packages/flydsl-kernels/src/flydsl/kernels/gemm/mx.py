@@ -61,6 +61,10 @@ class MxConfig(GemmConfig):
     c_row: int = -1
     c_batch: int = -1
 
+    @property
+    def reach(self) -> int:
+        return 1 if self.batch > 1 else super().reach
+
     def grid(self, m: Any) -> tuple[Any, ...]:
         return fx.ceildiv(m, self.tile_m), self.n // self.tile_n, self.batch
 
