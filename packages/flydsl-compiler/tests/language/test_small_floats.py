@@ -103,6 +103,66 @@ def test_generated_scaled_products(op: tuple[Any, ...]) -> None:
     assert np.all(np.abs(c - exact_a @ exact_b.T * powers) <= bound)
 
 
+@flyc.kernel
+def constant_kernel(C: fx.Tensor, op: fx.Constexpr[tuple]):
+    t = fx.thread_idx.x
+    name, a, b, turns = op
+    make = fx.rocdl.WMMAScale if ARCH == "gfx1250" else fx.rocdl.cdna4.MFMA_Scale
+    one = 0x7F7F7F7F
+    atom = fx.make_mma_atom(make(16, 16, 128, FORMATS[name][0])).set_value({"scale_a": one, "scale_b": one})
+    lanes = fx.num_warp_threads()
+    left, right = (fx.make_rmem_tensor(16 * 128 // lanes, FORMATS[name][0]) for _ in range(2))
+    total = fx.make_rmem_tensor(256 // lanes, fx.Float32)
+    left.fill(a)
+    right.fill(b)
+    total.fill(0.0)
+    for _ in range(turns):
+        fx.mma_atom_call(atom, total, left, right, total)
+        left.fill(b)  # constants that meet at the head of the loop
+    fx.make_view(fx.get_iter(C) + t * (256 // lanes), fx.make_layout(256 // lanes, 1)).store(total.load())
+
+
+@flyc.jit
+def constant(C: fx.Tensor, op: fx.Constexpr[tuple]):
+    constant_kernel(C, op).launch(grid=1, block=32 if ARCH == "gfx1250" else 64)
+
+
+@in_child
+@pytest.mark.parametrize("name", FORMATS)
+def test_generated_products_of_constants(name: str) -> None:
+    c = np.full(256, np.nan, np.float32)
+    constant(c, (name, 1.5, -3.0, 3))
+    assert np.all(c == 128 * -3.0 * (1.5 - 3.0 - 3.0))
+
+
+@flyc.kernel
+def keep_kernel(X: fx.Tensor, Y: fx.Tensor, name: fx.Constexpr[str]):
+    t = fx.thread_idx.x
+    kind, bits, _ = FORMATS[name]
+    atom = fx.make_copy_atom(fx.UniversalCopy(16 * bits), kind)
+    x, y = (fx.make_view(fx.recast_iter(kind, fx.get_iter(v)) + t * 16, fx.make_layout(16, 1)) for v in (X, Y))
+    read, asked = fx.make_rmem_tensor(16, kind), fx.make_rmem_tensor(1, fx.Boolean)
+    read.store(fx.Vector.from_elements([0x5A, 0xC3] * bits, fx.Uint8).bitcast(kind))
+    asked[0] = t % 3 == 0
+    fx.copy_atom_call(atom, x, read, pred=asked)
+    fx.copy_atom_call(atom, read, y)
+
+
+@flyc.jit
+def keep(X: fx.Tensor, Y: fx.Tensor, name: fx.Constexpr[str]):
+    keep_kernel(X, Y, name).launch(grid=1, block=8)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_constant_bytes_kept_by_a_copy(name: str) -> None:
+    size = 2 * FORMATS[name][1]
+    x = np.random.default_rng(3).integers(0, 256, (8, size), np.uint8)
+    y = np.full_like(x, 0xEE)
+    keep(x.reshape(-1).view(np.uint16), y.reshape(-1).view(np.uint16), name)
+    kept = np.tile(np.array([0x5A, 0xC3], np.uint8), size // 2)
+    np.testing.assert_array_equal(y, np.where(np.arange(8)[:, None] % 3 == 0, x, kept))
+
+
 # --------------------------------------------------------------------------- transposing reads
 
 

@@ -70,4 +70,13 @@ def FlyROCDLPrintfAllocPass : Pass<"fly-rocdl-printf-alloc", "::mlir::gpu::GPUMo
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }
 
+def FlyROCDLOddBitcastsPass : Pass<"fly-rocdl-odd-bitcasts", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "expands bitcasts of vectors whose elements do not divide each other";
+  let description = [{
+    `llvm.bitcast` of twelve bytes to sixteen numbers of six bits (and back) becomes one integer and shifts. LLVM
+    22 folds such a bitcast of a constant to another value.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
 #endif // FLY_ROCDL_PASSES_TD

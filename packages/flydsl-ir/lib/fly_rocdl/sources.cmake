@@ -31,4 +31,5 @@ list(APPEND FLY_CORE_SOURCES
   Transforms/ExpandSmallFloats.cpp
   Transforms/FastmathOps.cpp
   Transforms/GpuToROCDL.cpp
-  Transforms/NativeConversions.cpp)
+  Transforms/NativeConversions.cpp
+  Transforms/OddBitcasts.cpp)

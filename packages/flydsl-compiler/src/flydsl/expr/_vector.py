@@ -127,7 +127,7 @@ class Vector(ArithValue):
     @staticmethod
     def make_type(shape: Any, dtype: Any) -> ir.Type:
         """``vector<numel x T>``."""
-        return ir.VectorType.get([numel(normalize_shape(shape))], dtype.ir_type)
+        return ir.VectorType.get([numel(normalize_shape(shape))], _emit.mlir_type(dtype))
 
     @classmethod
     @dsl_loc_tracing
@@ -149,6 +149,7 @@ class Vector(ArithValue):
 
     @classmethod
     def zeros_like(cls, template: Any, dtype: Any = None) -> Vector:
+        """Zeros of the shape of `template` and, unless another is given, of its type."""
         return cls.filled_like(template, 0, dtype)
 
     @classmethod
@@ -184,16 +185,19 @@ class Vector(ArithValue):
 
     @property
     def element_type(self) -> Any:
+        """Numeric class of the lanes."""
         return self.dtype
 
     @property
     def numel(self) -> int:
+        """Number of lanes."""
         return numel(self.shape)
 
     def __len__(self) -> int:
         return self.numel
 
     def ir_value(self) -> Vector:
+        """The vector itself, which is an SSA value."""
         return self
 
     def __hash__(self) -> int:
@@ -385,6 +389,8 @@ class Vector(ArithValue):
 
     def apply_op(self, op: Any, other: Any, flip: bool = False) -> Any:
         """Dispatch a function of the `operator` module."""
+        if getattr(op, "__name__", None) not in OPERATORS:
+            raise TypeError(f"apply_op takes a binary function of the operator module, got {op!r}")
         return self._binary(op.__name__, other, flip)
 
     @dsl_loc_tracing
@@ -503,6 +509,8 @@ def index_operands(indices: Any) -> list[ir.Value]:
     for i in indices:
         if isinstance(i, int):
             out.append(_emit.constant(ir.IndexType.get(), i))
+        elif not isinstance(i, ir.Value) and not hasattr(i, "ir_value"):
+            raise TypeError(f"indices are ints and integer values, got {i!r}")
         else:
             out.append(_emit.to_index(i if isinstance(i, ir.Value) else i.ir_value()))
     return out

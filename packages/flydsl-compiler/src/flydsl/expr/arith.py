@@ -204,6 +204,8 @@ def _pair(a: Any, b: Any) -> tuple[Any, Any]:
 @dsl_loc_tracing
 def _float_pair(name: str, a: Any, b: Any, flags: Any) -> Any:
     raw_a, raw_b = _pair(a, b)
+    if not _emit.is_float_type(raw_a.type):
+        raise TypeError(f"{name} is of floats, got {raw_a.type}")
     return wrap_like(getattr(_arith, name)(raw_a, raw_b, fastmath=_emit.fastmath_attr(flags)), a)
 
 

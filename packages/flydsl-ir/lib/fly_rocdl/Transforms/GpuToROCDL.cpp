@@ -102,6 +102,7 @@ static void buildGpuToROCDL(OpPassManager &manager, const GpuToROCDLOptions &opt
   chosen.allowedDialects.assign(options.allowedDialects.begin(), options.allowedDialects.end());
   device.addPass(createConvertGpuOpsToROCDLOps(chosen));
   device.addPass(fly_rocdl::createFlyROCDLPrintfAllocPass());
+  device.addPass(fly_rocdl::createFlyROCDLOddBitcastsPass());
 }
 
 void fly_rocdl::registerGpuToROCDLPipeline() {

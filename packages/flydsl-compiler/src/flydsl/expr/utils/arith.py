@@ -64,10 +64,16 @@ class ArithValue(ir.Value):
         value = other if isinstance(other, ir.Value) else None
         if value is None and hasattr(other, "ir_value"):
             value = other.ir_value()
-        if value is None:
+        if not isinstance(value, ArithValue):  # tensors, layouts and pointers are values too
             return None
         if isinstance(self.type, ir.VectorType) and not isinstance(value.type, ir.VectorType):
             value = _emit.splat(value, self.type.shape)
+        return value
+
+    def _operand(self, name: str, other: Any) -> ir.Value:
+        value = self._coerce(other)
+        if value is None:
+            raise TypeError(f"{name} of {self.type}: a number or a value of the type is expected, got {other!r}")
         return value
 
     @dsl_loc_tracing
@@ -172,7 +178,7 @@ class ArithValue(ir.Value):
 
     @dsl_loc_tracing
     def shrui(self, n: Any) -> Any:
-        result = arith.shrui(self, self._coerce(n))
+        result = arith.shrui(self, self._operand("shrui", n))
         return result.with_signedness(self.signed) if type(result) is ArithValue else result
 
     def addf(self, other: Any, fastmath: Any = None) -> Any:
@@ -186,7 +192,9 @@ class ArithValue(ir.Value):
 
     @dsl_loc_tracing
     def _float_op(self, name: str, other: Any, fastmath: Any) -> Any:
-        return getattr(arith, name)(self, self._coerce(other), fastmath=_emit.fastmath_attr(fastmath))
+        if not self.is_float:
+            raise TypeError(f"{name} is of floats, got {self.type}")
+        return getattr(arith, name)(self, self._operand(name, other), fastmath=_emit.fastmath_attr(fastmath))
 
     @dsl_loc_tracing
     def rsqrt(self, fastmath: Any = None) -> Any:
