@@ -332,7 +332,8 @@ class MainLoop:
             self.tally.take()
             self._hold(KTile(begin, t), held, range(-t, self.tiles - t))
             loads += self.tally.take().vmem
-            fx.rocdl.sched_barrier(0)
+            if loads or t == -1:
+                fx.rocdl.sched_barrier(0)
             for when in PHASES:
                 self._start(KTile(begin, t), when, queues, range(-t, self.tiles - t))
             fx.rocdl.sched_barrier(0)
