@@ -197,6 +197,13 @@ def test_sizes_get_the_tiles_they_should():
             chosen(64, n, k)
 
 
+@CDNA
+def test_a_launch_is_full_with_several_workgroups_on_a_compute_unit_or_columns_for_each():
+    tile, units = tuned.Tile(64, 64, 128), target().compute_units
+    assert not tile.full(target(), 1, 64 * (units - 1)) and tile.full(target(), 1, 64 * units)
+    assert not tile.full(target(), 64 * 4, 64 * (units // 4)) and tile.full(target(), 64 * 4, 64 * (units // 4 + 1))
+
+
 @pytest.mark.skipif(current_arch().startswith(("gfx942", "gfx950")), reason="the other architectures")
 def test_preshuffle_says_where_it_runs():
     a, b = random(4, 64, dtype="bf16"), gemm.shuffle_weight(random(64, 64, dtype="bf16"))

@@ -42,7 +42,8 @@ class GemmConfig(ProductConfig):
         scheduled: the order of the hot loop is derived and given to the compiler.
         lda, ldb, ldc: elements from a row of A, of B where it has rows, and of C to the next; 0: contiguous.
         cshuffle: C goes through LDS, 16 bytes of a row a lane, instead of directly.
-        full: each compute unit has a workgroup; None: if a block of rows is enough for that, or may be one of many.
+        full: compute units have several workgroups, or each has one with columns of its own; None: if a block of rows
+            is enough for that, or may be one of many.
     """
 
     tile_k: int
@@ -159,8 +160,8 @@ class GemmConfig(ProductConfig):
     @property
     def reach(self) -> int:
         """Tiles that loads into registers are ahead: the products of a small one take less time than memory does, and
-        it has the registers for more. Where each compute unit has a workgroup, one tile of each fills the memory's
-        bandwidth."""
+        it has the registers for more. Where each compute unit has columns of its own, one tile of each fills the
+        memory's bandwidth, and several workgroups of one hide what a wave waits for."""
         full = self.tile_m > LOW_ROWS or self.n // self.tile_n >= self.target.compute_units
         small = self.tile_m * self.tile_n * self.row_bytes <= SMALL_TILE
         return 3 if small and not (full if self.full is None else self.full) else 1

@@ -141,7 +141,7 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     tile = choose(tiles, where, target, kind, m, n + more_n, k + more_k)
     config = preshuffle_config(where, target, n=n + more_n, k=k + more_k, **tile.sizes, out_dtype=out_name,
                                in_dtype="int8" if kind == "i8" else kind, epilogue=epilogue, use_async=tile.direct,
-                               group=tile.group, full=tile.fills(target, m, n))
+                               group=tile.group, full=tile.full(target, m, n))
     return _plan(config, n, _filled(rows, more_k), b, scale_a, scale_b, bias)
 
 
@@ -164,7 +164,7 @@ def plan_blockscale(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     more_n, more_k = _more(n, k, BLOCK_SCALE[target.arch])  # which have no block of scales of their own
     tile = choose(BLOCK_SCALE[target.arch], where, target, "fp8", m, n + more_n, k + more_k)
     config = preshuffle_config(where, target, n=n + more_n, k=k + more_k, **tile.sizes, in_dtype="fp8",
-                               out_dtype=out_name, block_scale=True, full=tile.fills(target, m, n))
+                               out_dtype=out_name, block_scale=True, full=tile.full(target, m, n))
     b = _wider(given, more_n, more_k, SHUFFLED_ROWS)
     return _plan(config, n, _filled(rows, more_k), b, scale_a, scale_b)
 
@@ -286,7 +286,7 @@ def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
         return _plan(config, columns, rows, order, layouts.shuffle_scale_32x4(scale_a),
                      in_order(scale_b, "gfx1250_32x4", layouts.shuffle_scale_32x4))
     config = mx_config(where, target, n=n, k=k, **tile.sizes, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_name,
-                       full=tile.fills(target, m, n))
+                       full=tile.full(target, m, n))
     shuffle: Callable[[torch.Tensor], Any] = layouts.shuffle_weight_w4 if b_dtype == "fp4" else layouts.shuffle_weight
     order = in_order(b, b_dtype, lambda w: shuffle(w.view(torch.int8)))
     return _plan(config, columns, rows, order, layouts.e8m0_shuffle(scale_a),

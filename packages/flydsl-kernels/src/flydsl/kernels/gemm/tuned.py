@@ -52,9 +52,9 @@ class Tile:
     def blocks(self, m: int, n: int) -> int:
         return cdiv(m, self.m) * cdiv(n, self.n)
 
-    def fills(self, target: Target, m: int, n: int) -> bool:
-        """Whether each compute unit has one of these."""
-        return self.blocks(m, n) >= target.compute_units
+    def full(self, target: Target, m: int, n: int) -> bool:
+        """Whether compute units have several of these, or each has one with columns of its own."""
+        return self.blocks(m, n) > target.compute_units or cdiv(n, self.n) >= target.compute_units
 
 
 # Entries for few rows are bound by memory: they are narrow, so that all compute units read the weight, and deep where k
@@ -172,7 +172,7 @@ def choose(tiles: tuple[Tile, ...], where: str, target: Target, kind: str, m: in
     within = [t for t in fitting if t.m <= max(align_up(m, FEW_ROWS), least)]
     enough = max(t.m for t in within if t.m <= max(MEMORY_ROWS, least))
     suited = [t for t in within if t.m >= enough]
-    busy = [t for t in suited if t.fills(target, m, n)]
+    busy = [t for t in suited if t.blocks(m, n) >= target.compute_units]
     return busy[0] if busy else max(suited, key=lambda t: (t.blocks(m, n), t.k))
 
 
@@ -350,7 +350,7 @@ def deep_knobs(target: Target, m: int, n: int, k: int, layout: str) -> dict[str,
     usual = whole_knobs(target, m, n, k, layout)
     if not tiles or (usual["split_k"] == 1 and usual["block_m"] > MEMORY_ROWS):
         return None
-    tile = next((t for t in tiles if t.fills(target, m, n)), tiles[-1])
+    tile = next((t for t in tiles if t.blocks(m, n) >= target.compute_units), tiles[-1])
     return tile.knobs(_slices(target, tile, m, n, k, LEAST_TILES // 2))
 
 
