@@ -328,7 +328,7 @@ class MainLoop:
         queues: list[list[Any]] = [[] for _ in self._staged]
         held: list[list[Any]] = [[] for _ in self._held]
         loads = 0
-        for t in range(-self.ahead, 0):
+        for t in range(-max([self.ahead - self.tile_ahead, *(source.reach for source in self._held)]), 0):
             self.tally.take()
             self._hold(KTile(begin, t), held, range(-t, self.tiles - t))
             loads += self.tally.take().vmem
