@@ -1,11 +1,13 @@
 """The steps of an epilogue and the walk that stores apply, on a tile whose accumulators are numbers of their places."""
 
+from types import SimpleNamespace
+
 import pytest
 from kernel_helpers import Guarded, close, random, torch
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl.kernels.gemm.epilogue import gemm_epilogue
+from flydsl.kernels.gemm.config import GemmConfig
 from flydsl.kernels.parts.epilogue import (
     Activate,
     Bias,
@@ -86,5 +88,6 @@ def test_the_options_of_the_gemms_are_steps():
         ("bias_silu", True, 16): (Multiply, ScaleBoth, Bias, Activate),
     }
     for (activation, scaled, divisor), expected in kinds.items():
-        made = gemm_epilogue(tensors, 4, 8, activation, scaled, divisor=divisor)
+        config = SimpleNamespace(n=8, row_scales=scaled)
+        made = GemmConfig.finish(config, tensors, 4, activation, divisor=divisor)
         assert tuple(map(type, made.steps)) == expected

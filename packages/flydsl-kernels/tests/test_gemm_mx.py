@@ -44,6 +44,9 @@ CASES = cases(
      # fewer chunks of A in a tile than threads
      (20, 64, 384, (16, 64, 128), "fp4", "fp4"), (20, 64, 384, (16, 64, 128), "fp6", "fp4"),
      (130, 256, 256, (128, 256, 128), "fp4", "fp4"),
+     # loads three tiles ahead, whole turns of the loop and some tiles more
+     (20, 64, 2688, (16, 64, 128), "fp4", "fp4"), (20, 64, 1664, (16, 64, 128), "fp6", "fp8"),
+     (33, 64, 2560, (32, 64, 256), "fp8", "fp4"),
      # eight waves, whole turns of the loop and some tiles more
      (140, 512, 1152, (128, 512, 128), "fp6", "fp4"), (140, 256, 1280, (128, 256, 256), "fp8", "fp8"),
      (128, 256, 1408, (128, 256, 128), "fp8", "fp4"),

@@ -12,6 +12,7 @@ from flydsl.kernels.gemm import (
     compile_preshuffle_gemm_w4,
     shuffle_weight,
 )
+from flydsl.kernels.gemm.preshuffle import preshuffle_config
 from flydsl.kernels.host.weights import clear_preshuffle_cache, preshuffled
 from flydsl.kernels.quant.reference import pack_int4
 from flydsl.kernels.target import target
@@ -106,9 +107,22 @@ def test_options_of_direct_copies(options):
     run(70, 256, 640, (64, 128, 128), "int8", use_async_copy=True, **options)
 
 
-@pytest.mark.parametrize("k_tiles", [1, 2, 3, 4])
-def test_every_tail_of_the_loop(k_tiles):
-    run(16, 64, 128 * k_tiles, (32, 64, 128), "int8")
+@pytest.mark.parametrize("k_tiles", [1, 2, 3, 4, 5, 7, 8, 10])
+@pytest.mark.parametrize("tile", [(32, 64, 128), (48, 128, 128)], ids=["loads three tiles ahead", "one tile ahead"])
+def test_every_tail_of_the_loop(tile, k_tiles):
+    run(16, tile[1], 128 * k_tiles, tile, "int8")
+
+
+def test_small_tiles_load_as_far_ahead_as_compute_units_are_left():
+    def reach(n, tile_m=16, tile_k=128, **options):
+        config = preshuffle_config("test", target(), n=n, k=4096, tile_m=tile_m, tile_n=64, tile_k=tile_k,
+                                   in_dtype="int8", out_dtype="bf16", **options)
+        return config.reach
+
+    units = target().compute_units
+    assert reach(64) == reach(64 * (units - 1)) == reach(64, 16, 512) == reach(64, 64, full=False) == 3
+    assert reach(64 * units) == reach(64, 64) == reach(64, 64, 256, full=False) == reach(64, full=True) == 1
+    assert not target().dma128 or reach(64, use_async=True) == 1
 
 
 def test_int8_is_exact():

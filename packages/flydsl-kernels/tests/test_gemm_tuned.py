@@ -6,7 +6,7 @@ from kernel_helpers import DENSE_GEMM, DTYPES, Guarded, close_relative, fp8_dtyp
 import flydsl.compiler as flyc
 import flydsl.ir
 from flydsl.kernels import gemm, ops
-from flydsl.kernels.gemm import scaled, tuned
+from flydsl.kernels.gemm import tuned
 from flydsl.kernels.target import current_arch, target
 
 HERE = target().arch
@@ -179,7 +179,7 @@ def test_small_grids_get_deep_tiles():
 @CDNA
 def test_sizes_get_the_tiles_they_should():
     def chosen(m, n, k, size=1):
-        tile = scaled.default_tiles(target(), m, n, k, size)
+        tile = tuned.choose(tuned.PRESHUFFLE[HERE][size], "preshuffle_gemm", target(), "", m, n, k)
         return tile.m, tile.n, tile.k
 
     large = {"gfx942": {1: (64, 256, 128), 2: (128, 128, 64)}, "gfx950": {1: (128, 256, 128), 2: (128, 256, 64)}}[HERE]
@@ -194,7 +194,14 @@ def test_sizes_get_the_tiles_they_should():
     assert [chosen(16, 64, k, 0.5) for k in (256, 512)] == [(16, 64, 256), (16, 64, 512)]
     for n, k in ((60, 256), (64, 96)):
         with pytest.raises(ValueError, match="N x K must be a multiple"):
-            scaled.default_tiles(target(), 64, n, k, 1)
+            chosen(64, n, k)
+
+
+@CDNA
+def test_a_launch_is_full_with_several_workgroups_on_a_compute_unit_or_columns_for_each():
+    tile, units = tuned.Tile(64, 64, 128), target().compute_units
+    assert not tile.full(target(), 1, 64 * (units - 1)) and tile.full(target(), 1, 64 * units)
+    assert not tile.full(target(), 64 * 4, 64 * (units // 4)) and tile.full(target(), 64 * 4, 64 * (units // 4 + 1))
 
 
 @pytest.mark.skipif(current_arch().startswith(("gfx942", "gfx950")), reason="the other architectures")

@@ -11,7 +11,7 @@ from flydsl.kernels import capture, ops
 from flydsl.kernels.moe.config import FORMATS, grouped_config
 from flydsl.kernels.moe.experts import plan_experts
 from flydsl.kernels.moe.op import MOE
-from flydsl.kernels.parts.halves import dequantised, fp4_table, fp4_to_bf16, fp4_to_half
+from flydsl.kernels.parts.convert import dequantised, fp4_table, fp4_to_bf16, fp4_to_half
 from flydsl.kernels.quant.reference import e8m0_to_f32, mxfp4_to_f32
 from flydsl.kernels.target import target
 from flydsl.kernels.testing import Draw, cosine_difference, relative_l2

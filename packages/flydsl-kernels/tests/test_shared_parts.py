@@ -11,12 +11,12 @@ from flydsl._mlir import ir
 from flydsl.compiler.kernel_function import CompilationContext
 from flydsl.kernels import common
 from flydsl.kernels.parts import scales
+from flydsl.kernels.parts.convert import pack_fp4
 from flydsl.kernels.parts.grid import add_wave_slices
 from flydsl.kernels.parts.lane import lane_of
 from flydsl.kernels.parts.mainloop import KTile
 from flydsl.kernels.parts.matrix import matrix_op
 from flydsl.kernels.parts.memory import lds_write, pointer
-from flydsl.kernels.parts.packed import pack_fp4
 from flydsl.kernels.parts.reduce import Lds
 from flydsl.kernels.parts.scales import BlockScales, PairedScales, ScaleLines
 from flydsl.kernels.target import target

@@ -21,11 +21,10 @@ import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS
 from ..moe.reduction import ReduceConfig, launch_reduce
-from ..parts.convert import scale_of, to_quantised
+from ..parts.convert import pack_fp4, scale_of, to_quantised, unpack
 from ..parts.index import div
 from ..parts.lane import lane_of
 from ..parts.memory import WORDS, Buffer
-from ..parts.packed import pack_fp4, unpack
 from ..parts.reduce import imax, magnitude, wave_reduce
 from .dispatch_config import SCALED, TransportConfig
 from .peers import SHORT, Peers

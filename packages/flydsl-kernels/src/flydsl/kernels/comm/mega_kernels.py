@@ -27,10 +27,10 @@ import flydsl.expr as fx
 from ..moe.config import GroupedConfig
 from ..moe.grouped import compute_tile
 from ..moe.rows import TOKEN
+from ..parts.convert import e8m0_value
 from ..parts.index import cdiv, div, mod
 from ..parts.lane import lane_of
 from ..parts.memory import WORDS, Buffer, pointer
-from ..parts.packed import e8m0_value
 from ..parts.reduce import Lds
 from .mega_config import GROUP, MOST_WORKGROUPS, MegaExchange
 from .peers import HEADER, Peers

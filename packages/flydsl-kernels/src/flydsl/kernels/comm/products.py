@@ -19,9 +19,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..gemm.dense_config import DenseConfig, dense_config
-from ..gemm.dense_kernel import dense_loop
-from ..gemm.epilogue import gemm_epilogue
+from ..gemm.dense import DenseConfig, dense_config, dense_loop
 from ..gemm.tuned import whole_knobs
 from ..host.config import require
 from ..parts.epilogue import Epilogue, store_tile
@@ -152,7 +150,7 @@ def gathered_product_kernel(tensors, m: fx.Int32, bases, rank: fx.Int32, signatu
     stages, lane = gemm.stages_in(Lds()), lane_of(gemm.target.wave)
     whole = pointer(tensors["c"], gemm.out) + fx.Int64(source) * (fx.Int64(m) * gemm.n)
     given = {**tensors, "a": peers.base(source, gemm.out, copied + HEADER)}
-    epilogue = gemm_epilogue(tensors, m, gemm.n, "bias" if gemm.bias else "none")
+    epilogue = gemm.finish(tensors, m, "bias" if gemm.bias else "none")
     for block in range(group, fx.Int32(config.column_blocks), config.groups):
         acc = dense_loop(given, m, row, block * gemm.tile_n, stages, lane, gemm).run()
         store_tile(whole, gemm.out, acc, epilogue, gemm.place(m, row, block * gemm.tile_n, lane))

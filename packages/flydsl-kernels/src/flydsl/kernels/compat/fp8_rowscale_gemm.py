@@ -7,8 +7,7 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl.kernels.gemm.dense_config import row_scale_config
-from flydsl.kernels.gemm.dense_kernel import launch_dense
+from flydsl.kernels.gemm.dense import launch_dense, row_scale_config
 from flydsl.kernels.host.config import require
 from flydsl.kernels.target import Target, builder
 

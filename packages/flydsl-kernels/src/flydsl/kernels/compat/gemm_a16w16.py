@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from flydsl.kernels.gemm.dense import SPLIT_K_SEMAPHORE_MAX_LEN, check_a16w16, plan_a16w16
-from flydsl.kernels.gemm.dense_config import DenseConfig
+from flydsl.kernels.gemm.dense import SPLIT_K_SEMAPHORE_MAX_LEN, DenseConfig, check_a16w16, plan_a16w16
 from flydsl.kernels.gemm.tuned import dense_knobs
 from flydsl.kernels.host.arrays import allocate, launch
 from flydsl.kernels.host.dtypes import dtype_name

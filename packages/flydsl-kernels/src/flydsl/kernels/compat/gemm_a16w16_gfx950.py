@@ -8,9 +8,7 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl.kernels.gemm.dense import SPLIT_K_SEMAPHORE_MAX_LEN
-from flydsl.kernels.gemm.dense_config import DenseConfig, dense_config
-from flydsl.kernels.gemm.dense_kernel import launch_dense
+from flydsl.kernels.gemm.dense import SPLIT_K_SEMAPHORE_MAX_LEN, DenseConfig, dense_config, launch_dense
 from flydsl.kernels.parts.index import cdiv
 from flydsl.kernels.parts.memory import pointer
 from flydsl.kernels.target import target as current

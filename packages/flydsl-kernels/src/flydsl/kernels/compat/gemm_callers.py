@@ -9,7 +9,7 @@ import torch
 
 from flydsl.kernels.common.host import with_occupancy
 from flydsl.kernels.fp8_rowscale_gemm import compile_fp8_gemm_8w
-from flydsl.kernels.gemm.mx_config import PADDED_ROWS
+from flydsl.kernels.gemm.mx import PADDED_ROWS
 from flydsl.kernels.gemm.tuned import MX, choose
 from flydsl.kernels.gemm_a16w16 import gemm_a16w16
 from flydsl.kernels.gemm_fp8fp4_gfx1250 import compile_ptpc_gemm

@@ -12,8 +12,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.kernels.common.host import with_occupancy
-from flydsl.kernels.gemm.wmma_config import DATA_FORMATS, WmmaConfig, wmma_config
-from flydsl.kernels.gemm.wmma_kernel import launch_wmma
+from flydsl.kernels.gemm.wmma import DATA_FORMATS, WmmaConfig, launch_wmma, wmma_config
 from flydsl.kernels.target import Target, builder
 from flydsl.kernels.target import target as current
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl.kernels.gemm.wmma_config import SCALE_ROWS, SLAB, WmmaConfig, wmma_config
-from flydsl.kernels.gemm.wmma_kernel import cluster_place, wmma_loop
+from flydsl.kernels.gemm.wmma import SCALE_ROWS, SLAB, WmmaConfig, cluster_place, wmma_config, wmma_loop
 from flydsl.kernels.host.config import require
 from flydsl.kernels.host.dense import Extent
 from flydsl.kernels.parts.epilogue import gated
@@ -147,7 +146,7 @@ def grouped_wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 
 def grouped_wmma_config(where: str, target: Target, *, experts: int, activation: str, limit: float | None, bias: bool,
                         **fields: Any) -> GroupedWmmaConfig:
-    """A checked configuration, with `fields` of :func:`..gemm.wmma_config.wmma_config`. ValueError says what is not
+    """A checked configuration, with `fields` of :func:`..gemm.wmma.wmma_config`. ValueError says what is not
     supported."""
     base = wmma_config(where, target, b_dtype="fp4", scales="mx", **fields)
     require(where, experts >= 1, f"n_experts must be positive, got {experts}")

@@ -15,7 +15,7 @@ from flydsl.kernels.host.dtypes import FLOATS, float_dtype
 from flydsl.kernels.moe.rows import TOKEN
 from flydsl.kernels.parts.epilogue import GATED, gated
 from flydsl.kernels.parts.memory import Buffer, pointer
-from flydsl.kernels.parts.units import THREADS, Units
+from flydsl.kernels.parts.rows import THREADS, Units
 from flydsl.kernels.target import Target
 
 __all__ = ["SlotGate", "slot_gate", "slot_gate_launcher"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl.kernels.gemm.mx_config import MxConfig, mx_config
-from flydsl.kernels.gemm.mx_kernel import launch_mx
+from flydsl.kernels.gemm.mx import MxConfig, launch_mx, mx_config
 from flydsl.kernels.target import Target, builder
 from flydsl.kernels.target import target as current
 

@@ -8,8 +8,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.kernels.common.host import with_occupancy
-from flydsl.kernels.gemm.preshuffle_config import PreshuffleConfig, preshuffle_config
-from flydsl.kernels.gemm.preshuffle_kernel import launch_preshuffle
+from flydsl.kernels.gemm.preshuffle import PreshuffleConfig, launch_preshuffle, preshuffle_config
 from flydsl.kernels.mxfp4_preshuffle import compile_mxfp4_gemm, compile_mxfp6_gemm
 from flydsl.kernels.target import Target, builder
 

@@ -9,8 +9,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.kernels.gemm.config import FLOAT_NAMES
-from flydsl.kernels.gemm.dense_config import dense_config
-from flydsl.kernels.gemm.dense_kernel import launch_dense
+from flydsl.kernels.gemm.dense import dense_config, launch_dense
 from flydsl.kernels.gemm.rdna_fp8 import launch_rdna_fp8, rdna_fp8_config
 from flydsl.kernels.gemm_a16w16 import gemm_a16w16
 from flydsl.kernels.host.config import require

@@ -12,8 +12,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.kernels.common.host import with_occupancy
 from flydsl.kernels.gemm.config import FLOAT_NAMES
-from flydsl.kernels.gemm.wmma_config import WmmaConfig, wmma_config
-from flydsl.kernels.gemm.wmma_kernel import launch_wmma
+from flydsl.kernels.gemm.wmma import WmmaConfig, launch_wmma, wmma_config
 from flydsl.kernels.target import Target, builder
 
 __all__ = ["compile_wmma_gemm_tdm"]

@@ -16,7 +16,7 @@ from ..host.config import KernelConfig, require
 from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.memory import Buffer
-from ..parts.units import THREADS, Units
+from ..parts.rows import THREADS, Units
 from ..target import Target, builder
 from .add import VECTOR_BITS
 from .functions import ACTIVATIONS

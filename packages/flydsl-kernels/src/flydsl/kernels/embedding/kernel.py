@@ -16,7 +16,7 @@ from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.indices import index_at, require_within
 from ..parts.memory import MOST_BITS, Buffer, pointer
-from ..parts.units import THREADS, Units
+from ..parts.rows import THREADS, Units
 from ..target import Target, builder
 
 __all__ = ["build_embedding_bwd_module", "build_embedding_module"]

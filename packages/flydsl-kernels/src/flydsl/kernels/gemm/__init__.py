@@ -4,8 +4,7 @@ import importlib as _importlib
 from typing import Any as _Any
 
 from ..gemm_names import MODULES as _OLDER
-from . import dense
-from .dense import *  # noqa: F403
+from .dense import SPLIT_K_SEMAPHORE_MAX_LEN, build_gemm_module
 
 # Name to module of what is loaded when it is asked for: some of it needs torch, which the builders do not.
 _LATER = {
@@ -16,7 +15,8 @@ _LATER = {
     **dict.fromkeys(("preshuffled", "clear_preshuffle_cache"), "host.weights"),
 }
 
-__all__ = [*dense.__all__, *(name for name, module in _OLDER.items() if module != "gemm_callers")]
+__all__ = ["SPLIT_K_SEMAPHORE_MAX_LEN", "build_gemm_module",
+           *(name for name, module in _OLDER.items() if module != "gemm_callers")]
 
 
 def __getattr__(name: str) -> _Any:

@@ -1,4 +1,4 @@
-"""What the configurations of all GEMMs share: tile, waves, grid, and the checks of these."""
+"""What the configurations of all GEMMs share: tile, waves, grid, epilogue, and the checks of these."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ import flydsl.expr as fx
 
 from ..host.dense import Extent, require_operands, rows_extent
 from ..host.dtypes import FLOATS, element_of
-from ..parts.cshuffle import ShufflePlan
-from ..parts.epilogue import TilePlace
+from ..parts.epilogue import Activate, Bias, Epilogue, Multiply, ScaleBoth, ShufflePlan, Step, TilePlace
 from ..parts.grid import block_of
 from ..parts.index import align_up, cdiv
 from ..parts.lane import Lane
 from ..parts.product_config import ProductConfig
-from ..parts.tile import CHUNK_BYTES
+from ..parts.tile import CHUNK_BYTES, RowTile
 
 __all__ = ["FLOAT_NAMES", "LARGE_TILE", "GemmConfig", "eight_waves", "run"]
 
 LARGE_TILE = 128 * 256  # elements of C, from which eight waves of gfx950 can be better than four
+SMALL_TILE = 64 * 64 * 128  # elements of C times bytes of k
+LOW_ROWS = 32  # of a tile that is for no more rows
 SIMDS, USUAL_REGISTERS = 4, 256  # of a compute unit, and those that instructions name directly
 FLOAT_NAMES = {"fp16": "f16", "f16": "f16", "bf16": "bf16", "f32": "f32"}  # as callers spell them
 
@@ -41,6 +42,8 @@ class GemmConfig(ProductConfig):
         scheduled: the order of the hot loop is derived and given to the compiler.
         lda, ldb, ldc: elements from a row of A, of B where it has rows, and of C to the next; 0: contiguous.
         cshuffle: C goes through LDS, 16 bytes of a row a lane, instead of directly.
+        full: compute units have several workgroups, or each has one with columns of its own; None: if a block of rows
+            is enough for that, or may be one of many.
     """
 
     tile_k: int
@@ -52,14 +55,17 @@ class GemmConfig(ProductConfig):
     ldb: int = 0
     ldc: int = 0
     cshuffle: bool | None = False
+    full: bool | None = None
 
     #: Names of types that C may have.
     OUT: ClassVar[tuple[str, ...]] = ("bf16", "f16")
 
     @property
     def a_tile(self) -> Any:
-        """A's tile in LDS."""
-        raise NotImplementedError
+        """A's tile in LDS: `tile_m` rows, and as many more as give each thread whole chunks to move."""
+        chunks = self.row_bytes // CHUNK_BYTES
+        rows = align_up(self.tile_m, self.threads // math.gcd(self.threads, chunks))
+        return RowTile(rows, self.row_bytes, self.threads, self.target.bank_bytes)
 
     @property
     def waves_of_simd(self) -> int:
@@ -105,18 +111,18 @@ class GemmConfig(ProductConfig):
         return element, element
 
     @property
-    def a_stride(self) -> int:
-        """Elements from a row of A to the next."""
-        return self.lda or self.k
+    def a_row_bytes(self) -> int:
+        """Bytes from a row of A to the next."""
+        return self.op.bytes_of(self.lda or self.k)
 
     @property
-    def b_stride(self) -> int:
+    def b_row_bytes(self) -> int:
         """The same of B, where it has rows."""
-        return self.ldb or self.k
+        return self.op.bytes_of(self.ldb or self.k, weights=True)
 
     @property
     def c_stride(self) -> int:
-        """And of C."""
+        """Elements from a row of C to the next."""
         return self.ldc or self.n
 
     @property
@@ -127,7 +133,8 @@ class GemmConfig(ProductConfig):
     def extents(self, m: Any) -> dict[str, Extent]:
         """What the product of m rows takes of the operands that the kernel reads and writes at their addresses."""
         a, b = self.stored
-        found = {"a": rows_extent(m, self.a_stride, self.k, a), "b": rows_extent(self.n, self.b_stride, self.k, b),
+        found = {"a": rows_extent(m, self.lda or self.k, self.k, a),
+                 "b": rows_extent(self.n, self.ldb or self.k, self.k, b),
                  "c": rows_extent(m, self.c_stride, self.n, self.out)}
         if self.row_scales:
             found.update(scale_a=Extent(m, fx.Float32), scale_b=Extent(self.n, fx.Float32))
@@ -138,12 +145,26 @@ class GemmConfig(ProductConfig):
     @property
     def row_bytes(self) -> int:
         """Of a row of a tile of A."""
-        return self.tile_k * self.op.element_bytes
+        return self.op.bytes_of(self.tile_k)
+
+    @property
+    def calls(self) -> int:
+        """Calls of the instruction along the k that a wave computes of a tile."""
+        return self.tile_k // self.op.k // self.k_waves
 
     @property
     def blocks(self) -> int:
-        """Blocks of k that a wave computes of a tile."""
-        return self.row_bytes // self.op.block_bytes // self.k_waves
+        """Blocks of k of these."""
+        return self.calls * self.op.blocks
+
+    @property
+    def reach(self) -> int:
+        """Tiles that loads into registers are ahead: the products of a small one take less time than memory does, and
+        it has the registers for more. Where each compute unit has columns of its own, one tile of each fills the
+        memory's bandwidth, and several workgroups of one hide what a wave waits for."""
+        full = self.tile_m > LOW_ROWS or self.n // self.tile_n >= self.target.compute_units
+        small = self.tile_m * self.tile_n * self.row_bytes <= SMALL_TILE
+        return 3 if small and not (full if self.full is None else self.full) else 1
 
     @property
     def tile_bytes(self) -> int:
@@ -165,12 +186,6 @@ class GemmConfig(ProductConfig):
         """Of a stage; the first also serves the sum over `k_waves` and C."""
         last = 0 if stage else max(self.sum_bytes, self.shuffle.bytes if self.cshuffle else 0)
         return max(self.tile_bytes, last)
-
-    # ---------------------------------------------------------------- rows of A
-
-    def stored_rows(self, row_bytes: int) -> int:
-        """Rows of A's tile in LDS: `tile_m`, and as many more as give each thread whole chunks to move."""
-        return align_up(self.tile_m, self.threads // math.gcd(self.threads, row_bytes // CHUNK_BYTES))
 
     def end_row(self, m: Any, row: Any) -> Any:
         """Where the rows of A end that belong to the tile from `row` on; what is stored past them reads as zero."""
@@ -199,6 +214,29 @@ class GemmConfig(ProductConfig):
         return TilePlace(m, self.c_stride, row, fx.min(m - row, self.tile_m), rows, columns, self.n % self.tile_n != 0,
                          column, self.wave_of(lane)[0])
 
+    def finish(self, tensors: dict[str, Any], m: Any, activation: str = "none", *, seed: Any = None,
+               divisor: int = 1) -> Epilogue:
+        """``act(acc / divisor * scale_a[row] * scale_b[column] + bias[column])`` in f32.
+
+        Args:
+            tensors: with ``scale_a``, ``scale_b`` if there are `row_scales`, and ``bias`` if the activation's name has
+                one.
+            activation: ``"none"``, ``"bias"``, or ``"bias_"`` and one of ``ACTIVATE``.
+            seed: for stochastic rounding.
+            divisor: power of two by which the sums are too large; the division is exact.
+        """
+        steps: list[Step] = []
+        if divisor > 1:
+            steps.append(Multiply(1.0 / divisor))
+        if self.row_scales:
+            steps.append(ScaleBoth(tensors["scale_a"], tensors["scale_b"], m, self.n))
+        if activation != "none":
+            steps.append(Bias(tensors["bias"], self.n))
+            name = activation.removeprefix("bias").removeprefix("_")
+            if name:
+                steps.append(Activate(name))
+        return Epilogue(tuple(steps), seed)
+
     # ---------------------------------------------------------------- checks
 
     def check_tile(self, where: str, k_unit: int, n_unit: int = 16, ragged: bool = False) -> None:
@@ -225,12 +263,6 @@ class GemmConfig(ProductConfig):
         length = getattr(self, name)
         self.need(where, length == 0 or (ok and length >= least and length % unit == 0),
                   f"{name} must be 0 or{of} a multiple of {unit} elements and at least {least}, got {length}")
-
-    def check_loads(self, where: str, name: str, tile_bytes: int) -> None:
-        """ValueError unless each thread has whole chunks of an operand's tile."""
-        unit = self.threads * CHUNK_BYTES
-        self.need(where, tile_bytes % unit == 0, f"a tile of {name} must be a multiple of {unit} bytes, it has "
-                  f"{tile_bytes}")
 
 
 def eight_waves(config: Config, large: int) -> Config:

@@ -113,10 +113,6 @@ GEMM = Op(
 # ------------------------------------------------------------------------------------------- linear
 
 
-def _linear_results(x: Any, weight: Any, bias: Any) -> tuple[Result]:
-    return (Result((*x.shape[:-1], weight.shape[0]), x.dtype),)
-
-
 def _plan_linear(target: Target, x: Any, weight: Any, bias: Any) -> Plan | None:
     if len(weight.shape) != 2 or len(x.shape) < 1 or x.shape[-1] != weight.shape[1]:
         raise ValueError(f"linear: x of shape (..., K) and a weight (N, K) are needed, got {tuple(x.shape)} and "
@@ -172,7 +168,8 @@ def _model_calls(op: Op, draw: Any, model: Model) -> Iterator[tuple[Any, ...]]:
 LINEAR_INFERENCE = Op(
     "linear_inference", "(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor",
     "`x weight^T + bias` with a kept copy of the weight in the order of its kernel",
-    results=_linear_results, plan=_plan_linear, public=False, archs=HALF, widths=(64, 72, 101), tolerance=2.0**-8,
+    results=lambda x, weight, bias: _weight_results(x, weight, None, None, x.dtype), plan=_plan_linear, public=False,
+    archs=HALF, widths=(64, 72, 101), tolerance=2.0**-8,
     sample=_half, reference=lambda x, weight, bias: _gemm_reference(x, weight, bias, "nt", None), flops=_gemm_flops,
     workspace=lambda target, x, weight, bias: 0 if target.arch in CDNA else
     _gemm_workspace(target, x.reshape(-1, x.shape[-1]), weight, bias, "nt", None), prebuilt=_model_calls,
@@ -270,6 +267,10 @@ def _sample_blockscale(draw: Any, m: int, n: int, columns: int = 64) -> tuple[An
     return a, b, *scales, torch_dtype("bf16"), LAYOUT
 
 
+def _scaled_reference(a: Any, b: Any, scale_a: Any, scale_b: Any, *_: Any) -> tuple[Any]:
+    return (a.double() @ b.double().T * scale_a.double()[:, None] * scale_b.double(),)
+
+
 def _blockscale_reference(a: Any, b: Any, scale_a: Any, scale_b: Any, *_: Any) -> tuple[Any]:
     n, k = b.shape
     left = a.double() * scale_a.double().T.repeat_interleave(SCALE_BLOCK, 1)[:, :k]
@@ -305,48 +306,43 @@ def _mx_workspace(target: Target, a: Any, b: Any, scale_a: Any, *_: Any) -> int:
     return 2 * align_up(math.prod(scale_a.shape) // max(groups, 1), rows) * align_up(groups, columns)
 
 
-PRESHUFFLE_GEMM = Op(
+_quantised = partial(Op, numpy=False, tolerance=2.0**-8, flops=_gemm_flops)
+
+PRESHUFFLE_GEMM = _quantised(
     "preshuffle_gemm",
     "(Tensor a, Tensor b, Tensor? scale_a, Tensor? scale_b, Tensor? bias, str activation, ScalarType out_dtype, "
     'str layout="") -> Tensor',
     "`act(a b^T * scale_a[row] * scale_b[column] + bias)` with a weight made by `shuffle_weight`",
     results=lambda a, b, scale_a, scale_b, bias, activation, *rest: _weight_results(a, b, scale_a, scale_b, *rest),
-    plan=partial(_later, "plan_preshuffle"), form=_preshuffle_gemm, archs=CDNA, widths=(128, 192), numpy=False,
-    tolerance=2.0**-8, sample=_sample_preshuffle,
-    reference=lambda a, b, scale_a, scale_b, *_: (
-        a.double() @ _plain(b).double().T * scale_a.double()[:, None] * scale_b.double(),),
-    flops=_gemm_flops, tuning=tile_tuning(lambda target, _: PRESHUFFLE[target.arch][1], "i8"),
+    plan=partial(_later, "plan_preshuffle"), form=_preshuffle_gemm, archs=CDNA, widths=(128, 192),
+    sample=_sample_preshuffle, reference=lambda a, b, *rest: _scaled_reference(a, _plain(b), *rest),
+    tuning=tile_tuning(lambda target, _: PRESHUFFLE[target.arch][1], "i8"),
 )
 
-BLOCKSCALE_GEMM = Op(
+BLOCKSCALE_GEMM = _quantised(
     "blockscale_gemm",
     '(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, ScalarType out_dtype, str layout="") -> Tensor',
     "fp8 with f32 scales (K/128, M) of a and (ceil(N/128), K/128) of the shuffled weight",
-    results=_weight_results,
-    plan=partial(_later, "plan_blockscale"), form=_blockscale_gemm, archs=CDNA, fp8=True, widths=(128, 256),
-    numpy=False, tolerance=2.0**-8, sample=_sample_blockscale, reference=_blockscale_reference, flops=_gemm_flops,
+    results=_weight_results, plan=partial(_later, "plan_blockscale"), form=_blockscale_gemm, archs=CDNA, fp8=True,
+    widths=(128, 256), sample=_sample_blockscale, reference=_blockscale_reference,
     tuning=tile_tuning(lambda target, _: BLOCK_SCALE[target.arch], "fp8"),
 )
 
-SCALED_GEMM = Op(
+SCALED_GEMM = _quantised(
     "scaled_gemm", "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, ScalarType out_dtype) -> Tensor",
     "`(a b^T) * scale_a[row] * scale_b[column]` of fp8 with a plain weight (N, K)",
-    results=_weight_results,
-    plan=partial(_later, "plan_scaled"), form=_scaled_gemm, archs=GENERAL, fp8=True, widths=(256, 384), numpy=False,
-    tolerance=2.0**-8,
-    sample=_sample_scaled,
-    reference=lambda a, b, scale_a, scale_b, _: (
-        a.double() @ b.double().T * scale_a.double()[:, None] * scale_b.double(),),
-    flops=_gemm_flops, tuning=tile_tuning(lambda target, kind: {"gfx1250": WMMA}[target.arch][kind,], "fp8"),
+    results=_weight_results, plan=partial(_later, "plan_scaled"), form=_scaled_gemm, archs=GENERAL, fp8=True,
+    widths=(256, 384), sample=_sample_scaled, reference=_scaled_reference,
+    tuning=tile_tuning(lambda target, kind: {"gfx1250": WMMA}[target.arch][kind,], "fp8"),
 )
 
-MX_GEMM = Op(
+MX_GEMM = _quantised(
     "mx_gemm",
     "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, str a_dtype, str b_dtype, ScalarType out_dtype) -> Tensor",
     "Product of microscaled operands with a plain weight, e8m0 scales (..., K/32) and (N, K/32)",
     results=lambda *given: _weight_results(*given[:4], given[-1]),
-    plan=partial(_later, "plan_mx"), form=_mx_gemm, archs=("gfx950", "gfx1250"), widths=(256, 384), numpy=False,
-    tolerance=2.0**-8, sample=_sample_mx, reference=_mx_reference, workspace=_mx_workspace, flops=_gemm_flops,
+    plan=partial(_later, "plan_mx"), form=_mx_gemm, archs=("gfx950", "gfx1250"), widths=(256, 384),
+    sample=_sample_mx, reference=_mx_reference, workspace=_mx_workspace,
     tuning=tile_tuning(lambda target, kind: (WMMA if target.tensor_moves else MX)[tuple(kind.split())], "fp4 fp4"),
 )
 

@@ -24,12 +24,11 @@ from ..parts.products import TileProducts
 from ..parts.schedule import Tally
 from ..target import Target
 from .config import GemmConfig, run
-from .epilogue import gemm_epilogue
 
 __all__ = ["RdnaFp8Config", "launch_rdna_fp8", "rdna_fp8_config"]
 
-WAVE, WAVES = 32, 4
-K_STEP = 16       # k of one instruction: 8 bytes a lane
+WAVES = 4
+K_STEP = 16  # k of one instruction: 8 bytes a lane
 PIECE_WORDS = 2
 
 
@@ -50,18 +49,18 @@ class RdnaFp8Config(GemmConfig):
         return replace(matrix_op(self.target, "fp8"), instructions=1)
 
 
-@flyc.kernel(known_block_size=[WAVE * WAVES, 1, 1])
+@flyc.kernel
 def rdna_fp8_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C."""
-    lane, tally = lane_of(WAVE), Tally()
+    lane, tally = lane_of(config.wave), Tally()
     row, column = config.corner(m)
-    rows, stride, steps = fx.min(m - row, config.tile_m), config.a_stride // 4, config.tile_k // K_STEP
+    rows, stride, steps = fx.min(m - row, config.tile_m), config.a_row_bytes // 4, config.tile_k // K_STEP
     a = Buffer(tensors["a"], fx.Int32, fx.Int64(row) * stride, rows * stride)
     a_at = lane.row * stride + lane.group * PIECE_WORDS
     # B is [N/16, K/16, 2, 16, 8]: a block of 16 columns and 16 k has 256 bytes, a lane's 8 bytes at 8 * lane.
     b = Shuffled(tensors["b"], lane, column=column, strip_words=16 * config.k // 4, tile_strips=config.tile_n // 16,
                  strips=[lane.wave * config.n_repeat + ni for ni in fx.range_constexpr(config.n_repeat)],
-                 blocks=steps, chunk_words=PIECE_WORDS, lanes=WAVE)
+                 blocks=steps, chunk_words=PIECE_WORDS, lanes=config.wave)
 
     def fetch(t, _):
         """Both operands of a tile: ``[tile][step]``."""
@@ -77,8 +76,7 @@ def rdna_fp8_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                             size=config.m_repeat)
     source = Held(fetch, steps * (config.m_repeat + config.n_repeat))
     acc = MainLoop(config.k_tiles, 1, [source], products, tally, 2).run()
-    store_tile(tensors["c"], config.out, acc, gemm_epilogue(tensors, m, config.n, scaled=True),
-               config.place(m, row, column, lane))
+    store_tile(tensors["c"], config.out, acc, config.finish(tensors, m), config.place(m, row, column, lane))
 
 
 @functools.lru_cache

@@ -18,25 +18,22 @@ import flydsl.expr as fx
 from ..host import layouts
 from ..host.arrays import array_dtype, flattened, padded
 from ..host.config import require
-from ..host.dtypes import as_bytes, dtype_name, widens
+from ..host.dtypes import as_bytes, dtype_name, torch_dtype, widens
 from ..host.weights import in_order, preshuffled
 from ..op import Plan
 from ..parts.index import cdiv
 from ..parts.matrix import FORMATS, MICRO_GROUP, SCALE_BLOCK
+from ..parts.operand import SHUFFLED_ROWS
 from ..target import Target
 from .config import GemmConfig
-from .dense_config import DenseConfig, row_scale_config, takes_row_scales
-from .dense_kernel import launch_dense
-from .mx_config import MxConfig, mx_config
-from .mx_kernel import launch_mx
-from .preshuffle_config import ACTIVATIONS, PreshuffleConfig, preshuffle_config
-from .preshuffle_kernel import launch_preshuffle
+from .dense import DenseConfig, launch_dense, row_scale_config, takes_row_scales
+from .mx import MxConfig, launch_mx, mx_config
+from .preshuffle import ACTIVATIONS, PreshuffleConfig, launch_preshuffle, preshuffle_config
 from .rdna_fp8 import RdnaFp8Config, launch_rdna_fp8, rdna_fp8_config
-from .tuned import BLOCK_SCALE, MX, PRESHUFFLE, WMMA, Tile, choose, row_scale_block, scaled_tiles, takes_preshuffled
-from .wmma_config import DATA_FORMATS, WmmaConfig, wmma_config
-from .wmma_kernel import launch_wmma
+from .tuned import BLOCK_SCALE, MX, PRESHUFFLE, WMMA, Tile, choose, row_scale_block, scaled_tiles
+from .wmma import DATA_FORMATS, WmmaConfig, launch_wmma, wmma_config
 
-__all__ = ["default_tiles", "plan_blockscale", "plan_mx", "plan_preshuffle", "plan_scaled", "product", "tiled_wmma"]
+__all__ = ["plan_blockscale", "plan_mx", "plan_preshuffle", "plan_scaled", "product", "tiled_wmma"]
 
 OUT = {torch.bfloat16: "bf16", torch.float16: "f16"}
 
@@ -61,30 +58,20 @@ def product(config: GemmConfig) -> Any:
     return gemm
 
 
-def _plan(config: GemmConfig, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor | None,
+def _plan(config: GemmConfig, n: int, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor | None,
           scale_b: torch.Tensor | None, bias: torch.Tensor | None = None) -> Plan:
-    """The product of rows with a weight in the order of its kernel."""
+    """The first `n` columns of the product of rows with a weight in the order of its kernel."""
     given = [None if x is None else flattened(_bytes(x)) for x in (a, b, scale_a, scale_b, bias)]
 
     def operands(out: torch.Tensor) -> tuple[Any, ...]:
         out = flattened(out)
         return (out, *(out if x is None else x for x in given), a.shape[0])
 
-    return Plan(lambda: product(config), operands)
+    return _narrowed(Plan(lambda: product(config), operands), a, config.n, n, torch_dtype(config.out_dtype))
 
 
 def _bytes(x: torch.Tensor) -> torch.Tensor:
     return x.view(torch.int8) if x.element_size() == 1 else x
-
-
-def default_tiles(target: Target, m: int, n: int, k: int, weight_bytes: float, kind: str = "") -> Tile:
-    """The tile of a preshuffle GEMM of this size with weights of 2, 1 or 0.5 bytes; `kind` of its operands.
-
-    ValueError if none divides N and K, or the architecture has none.
-    """
-    where = "preshuffle_gemm"
-    target.require(where, *PRESHUFFLE)
-    return choose(PRESHUFFLE[target.arch][weight_bytes], where, target, kind, m, n, k)
 
 
 def _sizes(where: str, a: torch.Tensor, b: torch.Tensor, out_dtype: torch.dtype, a_per: int = 1,
@@ -124,8 +111,7 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     `layout` says what it would."""
     where, given, b = "preshuffle_gemm", b, layouts.told(b, layout)
     int4 = layouts.layout_of(b) == layouts.B_16X16_INT4
-    order = layouts.B_16X16_INT4 if int4 else layouts.B_16X16
-    layouts.check_layout(b, order, where)
+    layouts.check_layout(b, layouts.B_16X16_INT4 if int4 else layouts.B_16X16, where)
     dtype = dtype_name(a, where, ("i8", "fp8", "f16", "bf16"))
     if int4 and dtype != "i8":
         raise TypeError(f"{where}: int4 weights need int8 activations, got {a.dtype}")
@@ -148,18 +134,15 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     if not m or not n:
         return None
     target.require(where, *PRESHUFFLE)
-    more_n, more_k = _more(n, k, PRESHUFFLE[target.arch][0.5 if int4 else a.element_size()])
-    if more_n or more_k:
-        weight = _wider_shuffled(given, more_n, more_k // 2 if int4 else more_k)
-        filled = plan_preshuffle(target, padded(rows, more_k, 1), weight, scale_a, _longer(scale_b, more_n),
-                                 _longer(bias, more_n), activation, out_dtype, order)
-        return _narrowed(filled, rows, n, more_n, out_dtype)
-    kind = "int4" if int4 else dtype
-    tile = default_tiles(target, m, n, k, 0.5 if int4 else a.element_size(), kind)
-    config = preshuffle_config(where, target, n=n, k=k, **tile.sizes, out_dtype=out_name,
+    tiles, kind = PRESHUFFLE[target.arch][0.5 if int4 else a.element_size()], "int4" if int4 else dtype
+    more_n, more_k = _more(n, k, tiles)
+    b = _wider(given, more_n, more_k // 2 if int4 else more_k, SHUFFLED_ROWS)
+    scale_b, bias = _longer(scale_b, more_n), _longer(bias, more_n)
+    tile = choose(tiles, where, target, kind, m, n + more_n, k + more_k)
+    config = preshuffle_config(where, target, n=n + more_n, k=k + more_k, **tile.sizes, out_dtype=out_name,
                                in_dtype="int8" if kind == "i8" else kind, epilogue=epilogue, use_async=tile.direct,
-                               group=tile.group)
-    return _plan(config, rows, b, scale_a, scale_b, bias)
+                               group=tile.group, full=tile.full(target, m, n))
+    return _plan(config, n, _filled(rows, more_k), b, scale_a, scale_b, bias)
 
 
 def plan_blockscale(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
@@ -178,15 +161,12 @@ def plan_blockscale(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     if not m or not n:
         return None
     target.require(where, *BLOCK_SCALE)
-    more_n, more_k = _more(n, k, BLOCK_SCALE[target.arch])
-    if more_n or more_k:  # which have no block of scales of their own
-        weight = _wider_shuffled(given, more_n, more_k)
-        filled = plan_blockscale(target, padded(rows, more_k, 1), weight, scale_a, scale_b, out_dtype, layouts.B_16X16)
-        return _narrowed(filled, rows, n, more_n, out_dtype)
-    tile = choose(BLOCK_SCALE[target.arch], where, target, "fp8", m, n, k)
-    config = preshuffle_config(where, target, n=n, k=k, **tile.sizes, in_dtype="fp8", out_dtype=out_name,
-                               block_scale=True)
-    return _plan(config, rows, b, scale_a, scale_b)
+    more_n, more_k = _more(n, k, BLOCK_SCALE[target.arch])  # which have no block of scales of their own
+    tile = choose(BLOCK_SCALE[target.arch], where, target, "fp8", m, n + more_n, k + more_k)
+    config = preshuffle_config(where, target, n=n + more_n, k=k + more_k, **tile.sizes, in_dtype="fp8",
+                               out_dtype=out_name, block_scale=True, full=tile.full(target, m, n))
+    b = _wider(given, more_n, more_k, SHUFFLED_ROWS)
+    return _plan(config, n, _filled(rows, more_k), b, scale_a, scale_b)
 
 
 def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
@@ -204,32 +184,30 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
     scale_a, scale_b = _scale(where, "scale_a", scale_a, m), _scale(where, "scale_b", scale_b, n)
     if not n or not k:  # a sum over nothing is zero
         return None
-    if takes_preshuffled(target, n, k, 1):
-        return plan_preshuffle(target, rows, preshuffled(b), scale_a, scale_b, None, "none", out_dtype)
     tiles = scaled_tiles(target)
     more_n, more_k = _more(n, k, tiles)
-    if (more_n or more_k) and not (takes_row_scales(target, k) and out_dtype == torch.bfloat16):
-        filled = plan_scaled(target, padded(rows, more_k, 1), _wider(b, more_n, more_k), scale_a,
-                             _longer(scale_b, more_n), out_dtype)
-        return _narrowed(filled, rows, n, more_n, out_dtype)
+    if (more_n or more_k) and takes_row_scales(target, k) and out_dtype == torch.bfloat16:
+        config: GemmConfig = row_scale_config(where, target, n, k, row_scale_block(target, m, n))
+        return _plan(config, n, rows, b.contiguous(), scale_a, scale_b) if m else None
+    rows, b, scale_b = _filled(rows, more_k), _wider(b, more_n, more_k), _longer(scale_b, more_n)
+    columns, n, k = n, n + more_n, k + more_k
+    if target.arch in PRESHUFFLE:
+        plan = plan_preshuffle(target, rows, preshuffled(b), scale_a, scale_b, None, "none", out_dtype)
+        return plan and _narrowed(plan, rows, n, columns, out_dtype)
     if out_dtype != torch.bfloat16:
         raise TypeError(f"{where}: out_dtype must be torch.bfloat16 here, got {out_dtype}")
-    if not m or not n:
+    if not m:
         return None
-    config: GemmConfig
     if target.tensor_moves:
         tile = choose(tiles, where, target, "fp8", m, n, k)
         config = tiled_wmma(where, target, n, k, tile, ("fp8",), "bf16")
         b = in_order(b, "gfx1250_16x16", lambda w: layouts.preshuffle_b_16x16(w, n, k))
-    elif target.matrix == "wmma":
+    else:
         large, usual = tiles
         tile = large if m >= large.n and n % large.n == 0 else usual
         config = rdna_fp8_config(where, target, n=n, k=k, **tile.sizes)
         b = in_order(b, "rdna_fp8", lambda w: layouts.preshuffle_b_fp8(w.t()))
-    else:
-        config = row_scale_config(where, target, n, k, row_scale_block(target, m, n))
-        b = b.contiguous()
-    return _plan(config, rows, b, scale_a, scale_b)
+    return _plan(config, columns, rows, b, scale_a, scale_b)
 
 
 def _more(n: int, k: int, tiles: tuple[Tile, ...]) -> tuple[int, int]:
@@ -237,33 +215,33 @@ def _more(n: int, k: int, tiles: tuple[Tile, ...]) -> tuple[int, int]:
     return -n % min(tile.n for tile in tiles), -k % min(tile.k for tile in tiles)
 
 
-def _wider(b: torch.Tensor, more_n: int, more_k: int) -> torch.Tensor:
-    """A copy of a plain weight with so many rows and elements of each of zeros more, which is kept."""
-    return in_order(b, f"filled up {more_n} {more_k}",
-                    lambda w: padded(padded(_bytes(w), more_n, 0), more_k, 1).view(w.dtype))
+def _filled(rows: torch.Tensor, more: int) -> torch.Tensor:
+    """Rows, with so many zeros more at the end of each."""
+    return padded(_bytes(rows), more, 1).view(rows.dtype) if more else rows
 
 
-def _wider_shuffled(b: torch.Tensor, more_n: int, more_k: int) -> torch.Tensor:
-    """The same of a shuffled weight: strips of 16 rows follow each other, and so do the blocks of k of a strip."""
+def _wider(b: torch.Tensor, more_n: int, more_k: int, strip: int = 1) -> torch.Tensor:
+    """A copy of a weight with so many rows and elements of each of zeros more, which is kept. Of a shuffled one, strips
+    of `SHUFFLED_ROWS` rows follow each other, and so do the blocks of k of a strip."""
 
     def fill(w: torch.Tensor) -> torch.Tensor:
         n, k = w.shape
-        strips = padded(padded(_bytes(w).view(n // 16, 16 * k), more_n // 16, 0), 16 * more_k, 1)
+        strips = padded(padded(_bytes(w).view(n // strip, strip * k), more_n // strip, 0), strip * more_k, 1)
         return strips.view(w.dtype).view(n + more_n, k + more_k)
 
-    return in_order(b, f"filled up {more_n} {more_k}", fill)
+    return b if more_n == more_k == 0 else in_order(b, f"filled up {more_n} {more_k}", fill)
 
 
 def _longer(x: Any, more: int) -> Any:
     """A tensor with so many zeros more, or None."""
-    return None if x is None else torch.nn.functional.pad(x.reshape(-1), (0, more))
+    return x if x is None or not more else torch.nn.functional.pad(x.reshape(-1), (0, more))
 
 
-def _narrowed(plan: Plan | None, rows: torch.Tensor, n: int, more_n: int, out_dtype: torch.dtype) -> Plan | None:
-    """The plan of a result (rows, n) by one with so many columns more, which are dropped."""
-    if plan is None or not more_n:
+def _narrowed(plan: Plan, rows: torch.Tensor, wide_n: int, n: int, out_dtype: torch.dtype) -> Plan:
+    """The plan of a result (rows, n) by one with more columns, which are dropped."""
+    if wide_n == n:
         return plan
-    wide = rows.new_empty(rows.shape[0], n + more_n, dtype=out_dtype)
+    wide = rows.new_empty(rows.shape[0], wide_n, dtype=out_dtype)
     return Plan(plan.launcher, lambda out: plan.operands(wide), finish=lambda out: out.view(-1, n).copy_(wide[:, :n]))
 
 
@@ -296,21 +274,20 @@ def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
     require(where, k % MICRO_GROUP == 0, f"K must be a multiple of {MICRO_GROUP}, got {k}")
     if not m or not n:
         return None
-    scale_a = scale_a.reshape(m, -1)
     more_n, more_k = _more(n, k, tables[dtypes])
-    if more_n or more_k:  # zeros times the smallest scale
-        groups = more_k // MICRO_GROUP
-        filled = plan_mx(target, padded(_bytes(rows), more_k // FORMATS[a_dtype].per_byte, 1),
-                         _wider(b, more_n, more_k // FORMATS[b_dtype].per_byte), padded(_bytes(scale_a), groups, 1),
-                         _wider(scale_b, more_n, groups), a_dtype, b_dtype, out_dtype)
-        return _narrowed(filled, rows, n, more_n, out_dtype)
+    columns, n, k = n, n + more_n, k + more_k
+    rows, b = _filled(rows, more_k // FORMATS[a_dtype].per_byte), _wider(b, more_n, more_k // FORMATS[b_dtype].per_byte)
+    groups = more_k // MICRO_GROUP  # zeros times the smallest scale
+    scale_a, scale_b = _filled(scale_a.reshape(m, -1), groups), _wider(scale_b, more_n, groups)
     tile = choose(tables[dtypes], where, target, " ".join(dtypes), m, n, k)
     if target.tensor_moves:
         config: GemmConfig = tiled_wmma(where, target, n, k, tile, dtypes, out_name)
         order = in_order(b, "gfx1250_16x16", lambda w: layouts.preshuffle_b_16x16(w, *w.shape))
-        return _plan(config, rows, order, layouts.shuffle_scale_32x4(scale_a),
+        return _plan(config, columns, rows, order, layouts.shuffle_scale_32x4(scale_a),
                      in_order(scale_b, "gfx1250_32x4", layouts.shuffle_scale_32x4))
-    config = mx_config(where, target, n=n, k=k, **tile.sizes, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_name)
+    config = mx_config(where, target, n=n, k=k, **tile.sizes, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_name,
+                       full=tile.full(target, m, n))
     shuffle: Callable[[torch.Tensor], Any] = layouts.shuffle_weight_w4 if b_dtype == "fp4" else layouts.shuffle_weight
     order = in_order(b, b_dtype, lambda w: shuffle(w.view(torch.int8)))
-    return _plan(config, rows, order, layouts.e8m0_shuffle(scale_a), in_order(scale_b, "e8m0", layouts.e8m0_shuffle))
+    return _plan(config, columns, rows, order, layouts.e8m0_shuffle(scale_a),
+                 in_order(scale_b, "e8m0", layouts.e8m0_shuffle))

@@ -52,6 +52,10 @@ class Tile:
     def blocks(self, m: int, n: int) -> int:
         return cdiv(m, self.m) * cdiv(n, self.n)
 
+    def full(self, target: Target, m: int, n: int) -> bool:
+        """Whether compute units have several of these, or each has one with columns of its own."""
+        return self.blocks(m, n) > target.compute_units or cdiv(n, self.n) >= target.compute_units
+
 
 # Entries for few rows are bound by memory: they are narrow, so that all compute units read the weight, and deep where k
 # allows it, so that enough of it is on its way. With more rows the registers for that cost waves, which count for more.
@@ -205,12 +209,9 @@ class DenseTile(Tile):
 
     def knobs(self, split_k: int) -> dict[str, int]:
         """Options of ``build_gemm_module``."""
-        m_waves, n_waves, k_waves = self.waves
-        more = {"cshuffle": False} if self.direct_stores else {}
-        if self.ahead:
-            more["tile_ahead"] = True
+        more = ({"cshuffle": False} if self.direct_stores else {}) | ({"tile_ahead": True} if self.ahead else {})
         return dict(more, block_m=self.m, block_n=self.n, block_k=self.k, stages=self.stages, split_k=split_k,
-                    m_waves=m_waves, n_waves=n_waves, k_waves=k_waves, group_m=self.group)
+                    group_m=self.group, **dict(zip(("m_waves", "n_waves", "k_waves"), self.waves, strict=True)))
 
 
 def _usual(k: int, most: int = 128 * 128, first: int = 0, ahead: int = 0, stages: int = 2) -> tuple[DenseTile, ...]:

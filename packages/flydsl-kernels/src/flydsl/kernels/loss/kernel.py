@@ -20,8 +20,7 @@ from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.indices import index_at, require_within
 from ..parts.mathx import LN2, LOG2E, exp2
-from ..parts.order import columns_of
-from ..parts.reduce import Lds, add, fmax, reduce_rows
+from ..parts.reduce import Lds, add, columns_of, fmax, reduce_rows
 from ..parts.rows import Held, Place, RowPlan, Rows, RowScalars, each, fits_registers, fold, launch_rows, plan_rows
 from ..target import Target, builder
 

@@ -7,11 +7,11 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..parts.convert import microscale, pack_micro
 from ..parts.epilogue import gated
 from ..parts.index import align_up, div
 from ..parts.lane import Lane
 from ..parts.memory import WORDS, Buffer, pointer, write_at
-from ..parts.packed import microscale, pack_micro
 from ..parts.reduce import imax, magnitude
 from ..parts.scales import word_place
 from .config import INT4_FACTOR, GroupedConfig

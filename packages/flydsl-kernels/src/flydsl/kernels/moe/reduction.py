@@ -13,10 +13,10 @@ import flydsl.expr as fx
 from ..host.config import KernelConfig
 from ..host.dense import Extent, require_operands
 from ..host.dtypes import FLOATS
+from ..parts.convert import e8m0_value
 from ..parts.epilogue import FAR
 from ..parts.index import cdiv, div
 from ..parts.memory import Buffer
-from ..parts.packed import e8m0_value
 
 __all__ = ["FP8_GROUP", "ReduceConfig", "launch_reduce", "reduce_launcher"]
 

@@ -13,15 +13,7 @@ from ..parts.lane import Lane
 from ..parts.mainloop import KTile
 from ..parts.matrix import MICRO_GROUP, MICRO_K, SCALE_BLOCK
 from ..parts.memory import Buffer
-from ..parts.scales import (
-    BlockScales,
-    HeldScales,
-    Microscales,
-    PairedScales,
-    ScaleLines,
-    TileScales,
-    UnitScales,
-)
+from ..parts.scales import BlockScales, HeldScales, Microscales, PairedScales, ScaleLines, TileScales
 from .config import GroupedConfig
 from .rows import TileRows
 from .sources import columns_of, strips_of
@@ -62,7 +54,7 @@ def _element(config: GroupedConfig) -> tuple[Any, int]:
 def _scales_of_x(rows: TileRows, inside: Any) -> Microscales:
     data, config = rows.tensors["x_scale"], rows.config
     if config.scale_one:
-        return UnitScales(config.m_repeat)
+        return Microscales(config.m_repeat)
     if config.x_scales == "words":
         return PairedScales(data, 0, align_up(config.scales_k, 8), rows.total, [rows.first], config.m_repeat,
                             config.tile_m % 32 == 0, rows.lane, config.share_k)

@@ -7,14 +7,13 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..host.dtypes import element_of
+from ..parts.convert import conversion_cost, dequantised, int4_chunk
 from ..parts.epilogue import FAR
-from ..parts.halves import conversion_cost, dequantised
 from ..parts.index import align_up, div, mod
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile
 from ..parts.memory import WORDS, Buffer
 from ..parts.operand import Fragments, Shuffled
-from ..parts.packed import int4_chunk
 from .config import GroupedConfig
 from .rows import TileRows
 

@@ -15,8 +15,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from .cshuffle import shuffle_tile
-from .epilogue import Bias, Epilogue, TilePlace
+from .epilogue import Bias, Epilogue, TilePlace, shuffle_tile
 from .index import mod
 from .memory import Buffer, lds_read, lds_write
 from .runs import run_of

@@ -58,16 +58,18 @@ class KTile:
 
 @dataclass(frozen=True)
 class Held:
-    """Global memory to registers, where the products take it: loads of tile t + 1 start with tile t.
+    """Global memory to registers, where the products take it.
 
     Args:
         fetch: ``fetch(t, before)`` starts loading a tile; `before` is what it gave for the tile before (None at first),
             which may hold for this one too.
         loads: of a tile.
+        reach: tiles from one to that whose loads start with it.
     """
 
     fetch: Callable[[KTile, Any], Any]
     loads: int | Callable[[KTile], int]
+    reach: int = 1
 
 
 class LdsOperand(Protocol):
@@ -168,6 +170,11 @@ def _turns(state, turns, unroll, begin, step):
     return state
 
 
+def _first(queues: list[list[Any]]) -> list[Any]:
+    """The oldest of each."""
+    return [queue[0] for queue in queues]
+
+
 @dataclass
 class MainLoop:
     """The loop over k tiles.
@@ -223,7 +230,7 @@ class MainLoop:
     def ahead(self) -> int:
         """Tiles that follow each one in the loop, so that all that it starts exists."""
         lds = [s.reach for s in self._staged] + [self.stages] * len(self._rings)
-        return max([1] * len(self._held) + [tiles + self.tile_ahead for tiles in lds])
+        return max([s.reach for s in self._held] + [tiles + self.tile_ahead for tiles in lds])
 
     @property
     def beforehand(self) -> bool:
@@ -253,18 +260,15 @@ class MainLoop:
 
     # ---------------------------------------------------------------- starting and committing
 
-    def _hold(self, source: Held, t: KTile, before: Any) -> Any:
-        self.tally.add("vmem", source.loads if isinstance(source.loads, int) else source.loads(t))
-        return source.fetch(t, before)
-
-    def _hold_all(self, t: KTile, before: list[Any]) -> list[Any]:
-        """The loads of all sources. Where loads are first, those of the last source are the first of them: what a part
-        takes of it is then there when the others arrive. Its first tile waits for other loads, and is asked for last.
-        """
-        pairs = list(zip(self._held, before, strict=True))
-        if self.loads_first:
-            return [self._hold(source, t, held) for source, held in reversed(pairs)][::-1]
-        return [self._hold(source, t, held) for source, held in pairs]
+    def _hold(self, t: KTile, held: list[list[Any]], following: range) -> None:
+        """The loads of all sources that start with tile t, of those so many further that exist. Where loads are first,
+        those of the last source are the first of them: what a part takes of it is then there when the others arrive.
+        Its first tile waits for other loads, and is asked for last."""
+        pairs = [(source, tiles) for source, tiles in zip(self._held, held, strict=True) if source.reach in following]
+        for source, tiles in reversed(pairs) if self.loads_first and any(tiles for _, tiles in pairs) else pairs:
+            wanted = t.after(source.reach)
+            self.tally.add("vmem", source.loads if isinstance(source.loads, int) else source.loads(wanted))
+            tiles.append(source.fetch(wanted, tiles[-1] if tiles else None))
 
     def _start(self, t: KTile, when: str, queues: list[list[Any]], following: range) -> None:
         """The loads that start in this phase of a tile, of those so many further that exist."""
@@ -316,18 +320,19 @@ class MainLoop:
     def _prologue(self) -> Any:
         """What the loop would have started before tile 0, in its order: a wait for an older load is then none for a
         younger one. Then tile 0 is readable."""
-        begin, held = fx.Int32(self.begin), []
+        begin = fx.Int32(self.begin)
         for ring in self._rings:
             for n in range(min(self.stages, self.tiles)):
                 self._copy(ring, KTile(begin, n), n, range(ring.pieces if n < self.stages - 1 else ring.early))
                 fx.rocdl.sched_barrier(0)
         queues: list[list[Any]] = [[] for _ in self._staged]
+        held: list[list[Any]] = [[] for _ in self._held]
         loads = 0
-        for t in range(self.tile_ahead - self.ahead, 0):
-            if t == -1:
-                self.tally.take()
-                held = [self._hold(source, KTile(begin), None) for source in self._held]
-                loads = self.tally.take().vmem
+        for t in range(-max([self.ahead - self.tile_ahead, *(source.reach for source in self._held)]), 0):
+            self.tally.take()
+            self._hold(KTile(begin, t), held, range(-t, self.tiles - t))
+            loads += self.tally.take().vmem
+            if loads or t == -1:
                 fx.rocdl.sched_barrier(0)
             for when in PHASES:
                 self._start(KTile(begin, t), when, queues, range(-t, self.tiles - t))
@@ -342,9 +347,9 @@ class MainLoop:
         self._meet()
         first = KTile(begin)
         if not self.tile_ahead:
-            return [self.products.zero(), held, queues, self._fragments(first, held, 1)]
+            return [self.products.zero(), held, queues, self._fragments(first, _first(held), 1)]
         self._begin(first, self.tiles - 1, queues)
-        fragments = self._fragments(first, held, self.products.parts)
+        fragments = self._fragments(first, _first(held), self.products.parts)
         self._turn(first, self.tiles - 1, queues, loads)
         self._meet(SECOND)
         return [self.products.zero(), held, queues, fragments]
@@ -367,10 +372,12 @@ class MainLoop:
         the first of the next tile is read behind the barrier, or between its halves."""
         acc, held, queues, fragments = state
         queues, parts = [list(queue) for queue in queues], self.products.parts
-        stage, last = self._stage(t), parts - 1
-        multiply = self.products.of(t, stage, held, False)
+        stage, last, waiting = self._stage(t), parts - 1, [list(tiles) for tiles in held]
+        multiply = self.products.of(t, stage, _first(held), False)
         self.tally.take()
-        held = self._hold_all(t.after(1), held)
+        self._hold(t, waiting, range(left + 1))
+        waiting = [tiles[1:] for tiles in waiting]
+        held = _first(waiting)
         loads = self.tally.counts["vmem"]
         read, left = t.after(self.tile_ahead), left - self.tile_ahead  # the tile that LDS is about
         self._begin(read, left, queues)
@@ -383,7 +390,7 @@ class MainLoop:
             following = self._fragments(t.after(1), held, 1)
             acc = multiply(acc, last, fragments[last])
             self._turn(t, left, queues, loads)
-            return [acc, held, queues, following]
+            return [acc, waiting, queues, following]
         ready = None if self.tile_ahead else self.products.ready(held)
         self._turn(read, left, queues, loads)
         if self.tile_ahead:
@@ -397,7 +404,7 @@ class MainLoop:
         self._meet(SECOND)
         if self._split:
             self._copy_behind(read, left)
-        return [acc, held, queues, following]
+        return [acc, waiting, queues, following]
 
     def _turn(self, t: KTile, left: int, queues: list[list[Any]], loads: int) -> None:
         """Finish what goes to LDS before the barrier, and pass it, or its first half: behind it the next tile is
@@ -423,7 +430,7 @@ class MainLoop:
         """Multiply the last tile: nothing follows."""
         acc, held, _, fragments = state
         stage = self._stage(t)
-        multiply = self.products.of(t, stage, held, True)
+        multiply = self.products.of(t, stage, _first(held), True)
         self.tally.take()
         acc, _ = self._multiply(acc, multiply, stage, fragments, self.products.parts)
         self.tally.take()

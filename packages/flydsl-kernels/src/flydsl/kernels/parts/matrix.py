@@ -39,6 +39,7 @@ class MatrixOp:
 
     Attributes:
         dtype: ``"f16"``, ``"bf16"``, ``"fp8"`` or ``"i8"``, or the types of A and B of microscaled operands.
+        k: of one call.
         element_bytes: of A and B.
         groups: lane groups; a block of k has ``16 * groups`` bytes.
         acc_len: accumulator values of a lane.
@@ -53,6 +54,7 @@ class MatrixOp:
     """
 
     dtype: str
+    k: int
     element_bytes: int
     groups: int
     acc_len: int
@@ -68,7 +70,9 @@ class MatrixOp:
     def operand(self, chunks: list[Any]) -> list[Any]:
         """What each instruction of a call takes of the chunks of an operand, vectors of i32. An instruction joins its
         own: joined for several, chunks of fp6 are copied where registers are few."""
-        return [[_part(chunk, i, self.instructions) for chunk in chunks] for i in range(self.instructions)]
+        count = self.instructions
+        return [[run_of(x, i * (x.numel // count), x.numel // count) if count > 1 else x for x in chunks]
+                for i in range(count)]
 
     def multiply_all(self, products: list[tuple[Any, Any, Any, Any]]) -> list[Any]:
         """``acc + a b`` of several independent (a, b, acc, scales of a and b): operands of :meth:`operand`, and of each
@@ -92,20 +96,13 @@ class MatrixOp:
         """Bytes of k of a block."""
         return CHUNK_BYTES * self.groups
 
-    @property
-    def accumulator(self) -> Any:
-        """Element class of the accumulator."""
-        return fx.Int32 if self.integer else fx.Float32
+    def bytes_of(self, k: int, weights: bool = False) -> int:
+        """Of so much k in a row of A, or of the `weights`, B."""
+        return k * self.block_bytes * (self.b_blocks if weights else self.blocks) // self.k
 
     def zero(self) -> Any:
         """A cleared accumulator."""
-        return fx.full(self.acc_len, 0 if self.integer else 0.0, self.accumulator)
-
-
-def _part(chunk: Any, i: int, count: int) -> Any:
-    """Part `i` of the chunk as `count` vectors."""
-    n = chunk.numel // count
-    return chunk if count == 1 else run_of(chunk, i * n, n)
+        return fx.full(self.acc_len, 0, fx.Int32) if self.integer else fx.full(self.acc_len, 0.0, fx.Float32)
 
 
 def _joined(parts: list[Any]) -> Any:
@@ -175,7 +172,7 @@ def microscaled_op(target: Target, a_dtype: str, b_dtype: str) -> MatrixOp:
     groups, acc_len = (4, 4) if mfma else (2, 8)
     instruction: Callable[..., Any] = fx.rocdl.cdna4.MFMA_Scale if mfma else fx.rocdl.WMMAScale
     a_blocks, b_blocks = (kind.step_bytes // (CHUNK_BYTES * groups) for kind in (a, b))
-    return MatrixOp(f"{a_dtype} {b_dtype}", 1, groups, acc_len, False, 1, a_blocks, b_blocks,
+    return MatrixOp(f"{a_dtype} {b_dtype}", MICRO_K, 1, groups, acc_len, False, 1, a_blocks, b_blocks,
                     partial(instruction, 16, 16, MICRO_K, b.element, a.element))
 
 
@@ -207,6 +204,6 @@ def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:
     groups = 4 if mfma else 1 if target.repeats_operands else 2
     pieces, blocks = max(CHUNK_BYTES * groups // (k * size), 1), max(k * size // (CHUNK_BYTES * groups), 1)
     instruction = fx.rocdl.MFMA if mfma else fx.rocdl.WMMA
-    return MatrixOp(dtype, size, groups, 4 if mfma else 8, dtype == "i8", pieces, blocks, blocks,
+    return MatrixOp(dtype, k * pieces, size, groups, 4 if mfma else 8, dtype == "i8", pieces, blocks, blocks,
                     partial(instruction, 16, 16, k, element), interleaved=groups == 1,
                     packed=2 if mfma or target.tensor_moves else 1)

@@ -23,7 +23,7 @@ from .mainloop import KTile
 from .memory import WORDS, Buffer, lds_write, pointer, read_at
 from .tile import CHUNK_BYTES, RowTile, StoredTile
 
-__all__ = ["Advance", "Columns", "Fragments", "Rows", "Shuffled", "Stored", "WideRows"]
+__all__ = ["SHUFFLED_ROWS", "Advance", "Columns", "Fragments", "Rows", "Shuffled", "Stored", "WideRows"]
 
 LANES = 8  # 16-bit elements of a chunk
 SHUFFLED_ROWS, SHUFFLED_CHUNKS = 16, 4  # a block of the weight order: 16 rows x 64 bytes
@@ -44,9 +44,6 @@ class Fragments:
     read: Callable[[Any, int, Any], Any]
     reads: int = 1
     converts: int = 0
-
-    def __call__(self, where: Any, tile: int, block: Any) -> Any:
-        return self.read(where, tile, block)
 
 
 class Advance(Enum):

@@ -76,7 +76,7 @@ class TileProducts:
     def _chunks(self, source: Fragments, where: Any, call: int, count: int, tiles: range) -> list[list[Any]]:
         first = self._first if source.reads else 0
         self.tally.add("ds_read", len(tiles) * count * source.reads)
-        return [[source(where, tile, first + (call * count + i)) for i in range(count)] for tile in tiles]
+        return [[source.read(where, tile, first + (call * count + i)) for i in range(count)] for tile in tiles]
 
     def ready(self, held: list[Any]) -> Any:
         """B of the first call, if it is converted. Not where nothing goes through LDS: loads of the tile after the next

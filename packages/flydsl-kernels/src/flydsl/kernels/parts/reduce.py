@@ -1,4 +1,5 @@
-"""Reductions over the lanes that share a row; several values go together and share the barrier."""
+"""Reductions over the lanes that share a row; several values go together and share the barrier. Floats are compared by
+integers in their order, in which a NaN has a place."""
 
 from __future__ import annotations
 
@@ -8,14 +9,18 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from .rows import Place, fold
+from .rows import Held, Place, fold
 
 __all__ = [
-    "Lds", "add", "amax_of", "block_combine", "block_reduce", "fmax", "imax",
-    "lane_combine", "lane_reduce", "magnitude", "reduce_rows", "wave_combine", "wave_reduce",
+    "LOWEST", "NAN_KEY", "Lds", "add", "amax_of", "argmax_of", "better", "block_combine", "block_reduce", "columns_of",
+    "fmax", "imax", "key_value", "lane_combine", "lane_reduce", "magnitude", "number_key", "order_key", "reduce_rows",
+    "wave_combine", "wave_reduce",
 ]
 
 Combine = Callable[[list[Any], Iterable[Any]], list[Any]]
+LOWEST, NAN_KEY = -(1 << 31), 0x7FFFFFFF  # below all values, and that of any NaN
+INFINITY = 0x7F800000
+NOWHERE = 0x7FFFFFFF
 
 
 class Lds:
@@ -125,3 +130,58 @@ def amax_of(place: Place, row: Any, keep: bool, lds: Lds) -> Any:
     top = fold(tiles, keep, zero, lambda total, i: imax(total, place.masked(i, magnitude(row[i]), 0)))
     (bits,) = reduce_rows(place, [top.reduce("max")], imax, lds)
     return bits.bitcast(fx.Float32)
+
+
+# ------------------------------------------------------------------------------------------- order
+
+
+def order_key(x: Any) -> Any:
+    """Int32 in the order of f32 values: equal for equal values (-0 and 0 too), and the largest for NaN."""
+    with fx.fastmath("none"):
+        bits = (x + 0.0).bitcast(fx.Int32)
+    key = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+    return (magnitude(x) > INFINITY).select(fx.full_like(key, NAN_KEY), key)
+
+
+def number_key(x: Any) -> Any:
+    """The :func:`order_key` of f32 values that are not NaN."""
+    bits = (x == 0.0).select(0.0, x).bitcast(fx.Int32)
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+
+
+def better(a: Iterable[Any], b: Iterable[Any]) -> list[Any]:
+    """The one of two (key, number, ...) with the larger key, of equal ones the lower number."""
+    a, b = list(a), list(b)
+    wins = (b[0] > a[0]) | ((b[0] == a[0]) & (b[1] < a[1]))
+    return [wins.select(y, x) for x, y in zip(a, b, strict=True)]
+
+
+def key_value(key: Any) -> Any:
+    """The f32 of an :func:`order_key`."""
+    return (key ^ ((key >> 31) & 0x7FFFFFFF)).bitcast(fx.Float32)
+
+
+def columns_of(place: Place, tile: Any) -> Any:
+    """Int32 vector of the columns that a lane holds in a tile."""
+    vec = place.plan.vec
+    first = place.unit(tile) * vec
+    return fx.Vector.from_elements([first + i for i in range(vec)], fx.Int32)
+
+
+def argmax_of(place: Place, keys: Held, keep: bool, lds: Lds) -> tuple[Any, Any]:
+    """The largest Int32 of a row and the first column that holds it; every lane gets both.
+
+    Args:
+        keys: of the row; ``LOWEST`` past its end.
+    """
+    tiles, vec = place.plan.tiles, place.plan.vec
+    top = fold(tiles, keep, fx.full(vec, LOWEST, fx.Int32), lambda best, i: imax(best, keys[i]))
+    (top,) = reduce_rows(place, [top.reduce("max")], imax, lds)
+
+    def first(best: Any, i: Any) -> Any:
+        columns = columns_of(place, i)
+        return fx.min(best, (keys[i] == top).select(columns, fx.full_like(columns, NOWHERE)))
+
+    at = fold(tiles, keep, fx.full(vec, NOWHERE, fx.Int32), first)
+    (at,) = reduce_rows(place, [at.reduce("min")], fx.min, lds)
+    return top, at

@@ -18,14 +18,15 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from .index import div, mod
+from .index import cdiv, div, mod
 from .memory import MOST_BITS, Buffer
 
 __all__ = [
-    "Columns", "Held", "Place", "RowPlan", "RowScalars", "Rows", "each", "fits_registers", "fold", "launch_rows",
-    "plan_rows",
+    "THREADS", "Columns", "Held", "Place", "RowPlan", "RowScalars", "Rows", "Units", "each", "fits_registers", "fold",
+    "launch_rows", "plan_rows",
 ]
 
+THREADS = 256  # of a workgroup, unless its rows are long
 SMALL_ROW = 2048  # rows up to this length share a workgroup
 MAX_THREADS = 1024
 RESIDENT_ELEMENTS = 64  # a thread's share of a row up to which the block stays at its size
@@ -64,7 +65,7 @@ class RowPlan:
         return self.tiles * self.lanes * self.vec != self.n
 
 
-def plan_rows(n: int, bits: int, wave: int, threads: int = 256, vec: int = 0) -> RowPlan:
+def plan_rows(n: int, bits: int, wave: int, threads: int = THREADS, vec: int = 0) -> RowPlan:
     """Plan for rows of `n` elements whose widest type has `bits` bits, in accesses of `vec` elements if given.
 
     Rows of at most 2048 elements are read by at most one wave each, several to a workgroup; longer ones by a whole
@@ -74,12 +75,12 @@ def plan_rows(n: int, bits: int, wave: int, threads: int = 256, vec: int = 0) ->
     units = n // vec
     if n <= SMALL_ROW:
         lanes = min(wave, 1 << (units - 1).bit_length())
-        rows = max(256 // lanes, 1)
+        rows = max(THREADS // lanes, 1)
     else:
         lanes, rows = threads, 1
         while lanes < MAX_THREADS and n > RESIDENT_ELEMENTS * lanes:
             lanes *= 2
-    return RowPlan(n, vec, lanes, rows, -(-units // lanes))
+    return RowPlan(n, vec, lanes, rows, cdiv(units, lanes))
 
 
 def fits_registers(n: int) -> bool:
@@ -245,3 +246,34 @@ def launch_rows(kernel: Callable[[], Any], m: Any, rows: int, threads: int, stre
     """
     if m > 0:
         kernel().launch(grid=fx.ceildiv(m, rows), block=threads, stream=stream)
+
+
+@dataclass(frozen=True)
+class Units:
+    """Rows of `count` units, of which a thread has one: threads share nothing, and a workgroup has several rows, or a
+    row several workgroups.
+
+    Attributes:
+        count: units of a row.
+    """
+
+    count: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of a workgroup."""
+        return max(THREADS // self.count, 1)
+
+    @property
+    def across(self) -> int:
+        """Workgroups of a row, along y."""
+        return cdiv(self.count, THREADS)
+
+    def grid(self, m: Any) -> tuple[Any, ...]:
+        """Workgroups for m rows."""
+        return (fx.ceildiv(m, self.rows), self.across)
+
+    def place(self) -> tuple[Any, Any]:
+        """(row from the workgroup's first, unit) of this thread; either may be past the last one."""
+        thread = fx.thread_idx.x + fx.block_idx.y * THREADS
+        return (div(thread, self.count), mod(thread, self.count)) if self.rows > 1 else (fx.Int32(0), thread)

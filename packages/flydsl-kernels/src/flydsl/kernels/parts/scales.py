@@ -16,7 +16,7 @@ from .matrix import MICRO_K, UNIT_SCALES
 from .memory import Buffer
 
 __all__ = ["WORD_K", "WORD_ROWS", "BlockScales", "HeldScales", "Microscales", "PairedScales", "RowScales", "ScaleLines",
-           "TileScales", "UnitScales", "word_place"]
+           "TileScales", "word_place"]
 
 WORD_K, WORD_ROWS = 256, 32  # of a word of scales in the order of ``e8m0_shuffle``
 _EVERY_BYTE = 0x01010101
@@ -85,8 +85,11 @@ class BlockScales:
 
 
 class Microscales:
-    """e8m0 scales of the rows, or the columns, of a wave on their way to the matrix instruction. Here nothing is loaded
-    for them."""
+    """e8m0 scales of the rows, or the columns, of a wave on their way to the matrix instruction. Here all are 1, of so
+    many tiles of 16, and nothing is loaded for them."""
+
+    def __init__(self, tiles: int) -> None:
+        self._tiles = tiles
 
     def loads(self, t: KTile) -> int:
         """Of a tile of k."""
@@ -98,7 +101,7 @@ class Microscales:
 
     def of(self, t: KTile, held: list[Any], call: int) -> list[tuple[Any, int]]:
         """(word, number of its byte or half of the lanes) of each tile of 16 rows, for a call of the instruction."""
-        raise NotImplementedError
+        return [(fx.Int32(UNIT_SCALES), 0)] * self._tiles
 
 
 class HeldScales:
@@ -125,16 +128,6 @@ class HeldScales:
         """For a call of the instruction, those of A and of B."""
         pairs = list(zip(self._sides, self._held(held), strict=True))
         return lambda call: tuple(side.of(t, words, call) for side, words in pairs)
-
-
-class UnitScales(Microscales):
-    """Scales of 1, of so many tiles."""
-
-    def __init__(self, tiles: int) -> None:
-        self._tiles = tiles
-
-    def of(self, t: KTile, held: list[Any], call: int) -> list[tuple[Any, int]]:
-        return [(fx.Int32(UNIT_SCALES), 0)] * self._tiles
 
 
 def word_place(row: Any, group: Any, columns: int) -> Any:

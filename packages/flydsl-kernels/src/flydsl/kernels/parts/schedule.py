@@ -80,13 +80,17 @@ class Schedule:
             hint[kind](n)
 
 
-def _spread(total: int, slots: int) -> list[int]:
-    """`total` things over `slots`, evenly, early ones first."""
-    return [cdiv((i + 1) * total, slots) - cdiv(i * total, slots) for i in range(slots)]
+def _spread(total: int, n: int, first: int = 0, last: int | None = None) -> list[int]:
+    """`total` things at `n` places: over those from `first` to before `last`, evenly, early ones first."""
+    slots = (n if last is None else last) - first
+    shares = [cdiv((i + 1) * total, slots) - cdiv(i * total, slots) for i in range(slots)]
+    return [0] * first + shares + [0] * (n - first - slots)
 
 
-def _schedule(groups: list[tuple[str, int]]) -> Schedule:
-    """Neighbours of a kind as one group."""
+def _schedule(n: int, beside: dict[str, list[int]], before: tuple[tuple[str, int], ...] = ()) -> Schedule:
+    """`n` matrix instructions, with what stands `beside` each and `before` the first; neighbours of a kind as one
+    group."""
+    groups = [*before, *(group for i in range(n) for group in (("mfma", 1), *((k, x[i]) for k, x in beside.items())))]
     runs = groupby((group for group in groups if group[1]), key=lambda group: group[0])
     return Schedule(tuple((kind, sum(count for _, count in run)) for kind, run in runs))
 
@@ -116,43 +120,33 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
     if counts.mfma < 1:
         raise ScheduleError("a hot loop without matrix instructions has no schedule")
     first_reads, first_loads = min(preload[0], counts.ds_read), min(preload[1], counts.vmem)
-    groups: list[tuple[str, int]] = [("ds_read", first_reads), ("vmem", first_loads)]
-    n = counts.mfma
-    left = counts.ds_read - first_reads
-    window = n - n // (3 if counts.valu else 4)
-    held = min(reads_from, n - 1)
+    n, left = counts.mfma, counts.ds_read - first_reads
+    window, held = n - n // (3 if counts.valu else 4), min(reads_from, n - 1)
     if held or (left > window * beside and not counts.valu):
         window = n
-    reads = [0] * held + _spread(left, window - held) + [0] * (n - window)
+    reads = _spread(left, n, held, window)
     left = counts.vmem - first_loads
     window = max(n - max(n // 6, 2), 1)
-    loads = _spread(left, window) + [0] * (n - window) if left <= window else _spread(left, n)
-    if together > 1:
+    # Where loads have no places, each write would stand right behind the load that feeds it, and wait for it alone.
+    crowded = left > window and counts.ds_write > 0 and not early_writes
+    loads = _spread(left, n, 0, max(n // 3, 1) if crowded else window if left <= window else n)
+    if together > 1 and not crowded:
         loads = [0] * n
         count = cdiv(left, together)
         for i in range(count):
             loads[i * (n // 2) // count] += min(together, left - i * together)
-    crowded = left > window and counts.ds_write > 0 and not early_writes
-    if crowded:  # each write would stand right behind the load that feeds it, and wait for it alone
-        window = max(n // 3, 1)
-        loads = _spread(left, window) + [0] * (n - window)
-    last_read = max((i for i, r in enumerate(reads) if r), default=-1)
-    first_write = min(max(n - counts.ds_write - 2, last_read + 1), max(n - counts.ds_write, 0))
-    writes = [0] * n
-    window = n - n // 6 - n // 2
-    if early_writes and window:
-        writes = [0] * (n // 2) + _spread(counts.ds_write, window) + [0] * (n // 6)
+    if early_writes and n - n // 6 > n // 2:
+        writes = _spread(counts.ds_write, n, n // 2, n - n // 6)
     elif crowded:
-        writes = [0] * (n // 2) + _spread(counts.ds_write, n - n // 2)
+        writes = _spread(counts.ds_write, n, n // 2)
     else:
+        writes, last_read = [0] * n, max((i for i, r in enumerate(reads) if r), default=-1)
+        first_write = min(max(n - counts.ds_write - 2, last_read + 1), max(n - counts.ds_write, 0))
         for i in range(counts.ds_write):
             writes[min(first_write + i, n - 1)] += 1
-    idle = min(delay, n - 1)
-    arithmetic = [0] * idle + _spread(counts.valu, n - idle)
-    for i in range(n):
-        groups += [("mfma", 1), ("ds_read", reads[i]), ("vmem", loads[i]), ("ds_write", writes[i]),
-                   ("valu", arithmetic[i])]
-    return _schedule(groups)
+    return _schedule(n, {"ds_read": reads, "vmem": loads, "ds_write": writes,
+                         "valu": _spread(counts.valu, n, min(delay, n - 1))},
+                     (("ds_read", first_reads), ("vmem", first_loads)))
 
 
 def even_schedule(counts: Counts, writes: tuple[float, float] = (0.1, 0.6),
@@ -174,23 +168,19 @@ def even_schedule(counts: Counts, writes: tuple[float, float] = (0.1, 0.6),
     n = counts.mfma
     if n < 1:
         raise ScheduleError("a part without matrix instructions has no schedule")
-    slots = {kind: [0] * n for kind in KINDS}
 
     def window(share: tuple[float, float]) -> tuple[int, int]:
         first = min(int(n * share[0]), n - 1)
         return first, min(max(int(n * share[1]), first + 1), n)
 
-    def spread(kind: str, first: int, last: int) -> None:
-        slots[kind] = [0] * first + _spread(getattr(counts, kind), last - first) + [0] * (n - last)
-
     most = n - n // 4
     usual = most if counts.ds_read <= most else n
-    spread("ds_read", 0, window((0, reads))[1] if reads else usual)
-    spread("valu" if counts.valu else "ds_write", *window(writes))
+    slots = {"ds_read": _spread(counts.ds_read, n, 0, window((0, reads))[1] if reads else usual), "vmem": [0] * n,
+             "valu": _spread(counts.valu, n, *window(writes)), "ds_write": _spread(counts.ds_write, n, *window(writes))}
     if counts.valu:
         done = [sum(slots["valu"][: i + 1]) * counts.ds_write // counts.valu for i in range(n)]
         slots["ds_write"] = [now - before for now, before in zip(done, [0, *done], strict=False)]
-    weight = [sum(slots[kind][i] for kind in KINDS) for i in range(n)]
+    weight = [sum(slot[i] for slot in slots.values()) for i in range(n)]
     start, end = window(loads)
     for j in range(counts.vmem):
         near = start + j * (end - start) // counts.vmem
@@ -198,5 +188,4 @@ def even_schedule(counts: Counts, writes: tuple[float, float] = (0.1, 0.6),
         i = min(range(near, far), key=lambda i: (weight[i], i))
         slots["vmem"][i] += 1
         weight[i] += 1
-    order = ("ds_read", "vmem", "valu", "ds_write")
-    return _schedule([group for i in range(n) for group in (("mfma", 1), *((kind, slots[kind][i]) for kind in order))])
+    return _schedule(n, slots)

@@ -15,8 +15,7 @@ import flydsl.expr as fx
 
 from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, float_dtype
-from ..parts.convert import ROUNDINGS
-from ..parts.packed import PER_WORD
+from ..parts.convert import PER_WORD, ROUNDINGS
 from ..parts.rows import fits_registers, launch_rows
 from ..target import Target, builder
 from .groups import plan_groups

@@ -15,9 +15,8 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig
 from ..host.dtypes import element_of
-from ..parts.convert import scale_of, to_quantised
+from ..parts.convert import PER_WORD, e8m0_value, pack_int4, scale_of, to_quantised, unpack
 from ..parts.memory import pointer
-from ..parts.packed import PER_WORD, e8m0_value, pack_int4, unpack
 from ..parts.reduce import Lds, amax_of, block_reduce, imax, magnitude
 from ..parts.rows import Held, Place, Rows, each, fold
 from .groups import GroupPlan, Groups

@@ -8,9 +8,9 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..parts.convert import microscale, pack_micro
 from ..parts.index import div, mod
 from ..parts.memory import Buffer, pointer
-from ..parts.packed import microscale, pack_micro
 from ..parts.reduce import imax, magnitude
 from ..target import Target, builder
 

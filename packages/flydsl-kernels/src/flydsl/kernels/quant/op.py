@@ -8,7 +8,7 @@ from typing import Any
 from ..host.arrays import allocate, array_dtype, as_rows, contiguous, copy_into, is_torch
 from ..host.dtypes import as_bytes, dtype_name
 from ..op import Op, Plan, Result, hidden_rows, like, statistic
-from ..parts.packed import PER_WORD
+from ..parts.convert import PER_WORD
 from ..target import Target
 from . import builders as b
 from .kernels import GROUP

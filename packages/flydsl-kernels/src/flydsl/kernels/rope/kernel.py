@@ -14,7 +14,7 @@ from ..host.dtypes import FLOATS, float_dtype
 from ..parts.index import div
 from ..parts.indices import index_at, require_within
 from ..parts.memory import Buffer
-from ..parts.units import THREADS, Units
+from ..parts.rows import THREADS, Units
 from ..target import Target, builder
 from .config import Rotation, rotation
 from .rotate import Angles, Unit, rotated

@@ -15,11 +15,10 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..host.dense import Extent, require_operands
-from ..parts.convert import to_quantised
+from ..parts.convert import e8m0_value, to_quantised
 from ..parts.indices import index_at, require_within
 from ..parts.mathx import rsqrt
 from ..parts.memory import Buffer, float_element
-from ..parts.packed import e8m0_value
 from ..parts.reduce import add, fmax, wave_reduce
 from ..parts.rows import Columns, Place, RowPlan, Rows, plan_rows
 from ..target import Target

@@ -24,8 +24,21 @@ from ..host.dtypes import FLOATS, float_dtype
 from ..parts.index import cdiv, div, is_pow2, mod
 from ..parts.mathx import LOG2E, exp2, sigmoid
 from ..parts.memory import Buffer
-from ..parts.order import LOWEST, better, key_value, number_key
-from ..parts.reduce import Lds, add, fmax, imax, lane_combine, lane_reduce, magnitude, wave_combine, wave_reduce
+from ..parts.reduce import (
+    LOWEST,
+    Lds,
+    add,
+    better,
+    fmax,
+    imax,
+    key_value,
+    lane_combine,
+    lane_reduce,
+    magnitude,
+    number_key,
+    wave_combine,
+    wave_reduce,
+)
 from ..parts.rows import launch_rows
 from ..target import Target
 

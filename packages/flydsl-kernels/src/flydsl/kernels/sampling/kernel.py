@@ -18,8 +18,7 @@ from ..host.config import KernelConfig, require
 from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.mathx import LOG2E, exp2
-from ..parts.order import LOWEST, argmax_of, key_value, order_key
-from ..parts.reduce import Lds, add, reduce_rows
+from ..parts.reduce import LOWEST, Lds, add, argmax_of, key_value, order_key, reduce_rows
 from ..parts.rows import Held, Place, RowPlan, Rows, RowScalars, fits_registers, fold, launch_rows, plan_rows
 from ..target import Target, builder
 
