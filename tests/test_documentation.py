@@ -5,6 +5,8 @@ The blocks of a page are one program, in order. A block that shows a fragment or
 """
 
 import ast
+import importlib
+import inspect
 import os
 import re
 import subprocess
@@ -138,3 +140,21 @@ def test_pipeline_examples(arch, tmp_path):
     result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=env)
     kinds = {"gfx1201": 1, "gfx1250": 5}.get(arch, 3)
     assert result.returncode == 0 and result.stdout.count("PASS") == kinds, result.stdout + result.stderr[-2000:]
+
+
+@pytest.mark.one_arch
+@pytest.mark.parametrize("module", ["flydsl.layout", "flydsl.expr", "flydsl.compiler", "flydsl.runtime",
+                                    "flydsl.autotune", "flydsl.ir"])
+def test_members_of_public_classes_say_what_they_are(module):
+    """`help()` has a line for every property and method."""
+    found = importlib.import_module(module)
+    silent = []
+    for name in getattr(found, "__all__", None) or dir(found):
+        cls = getattr(found, name)
+        if not inspect.isclass(cls) or not cls.__module__.startswith("flydsl.") or name.startswith("_"):
+            continue
+        for member, value in vars(cls).items():
+            function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+            if not member.startswith("_") and inspect.isfunction(function) and not inspect.getdoc(function):
+                silent.append(f"{name}.{member}")
+    assert not silent

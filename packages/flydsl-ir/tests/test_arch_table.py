@@ -11,8 +11,8 @@ from flydsl import ir as flyir
 
 LLVM_MC = shutil.which("llvm-mc", path=f"/usr/lib/llvm-22/bin:{os.environ['PATH']}")
 
-#: Left out are groups that the assembler does not tell: it takes those of gfx120x (matrix, barriers by name) for
-#: gfx1250 or the other way round.
+#: Left out are groups that the assembler does not tell apart: it takes matrix instructions of gfx120x for gfx1250, and
+#: names of barriers for gfx120x.
 INSTRUCTIONS = {
     "mfma": "v_mfma_f32_32x32x2f32 a[0:15], v0, v1, a[0:15]",
     "mfma_half_k": "v_mfma_i32_16x16x16i8 a[0:3], v0, v1, a[0:3]",

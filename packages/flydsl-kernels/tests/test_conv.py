@@ -282,6 +282,24 @@ def test_older_builder_writes_where_it_is_told():
         compile_conv3d_implicit(1, 8, 1, 5, 6, 8, 3, 3, 3, 1, 1, 1, 0, 1, 1)
 
 
+@pytest.mark.parametrize("channels", [8, 256])  # of these, workgroups share the k
+def test_older_builder_of_sums(channels):
+    """With `splitk`, callers add the bias, round and put channels first; y may be finished, too."""
+    x, w = random(2, channels, 2, 5, 6, dtype="bf16"), random(8, channels, 3, 3, 3, dtype="bf16", seed=1)
+    launch = compile_conv3d_implicit(2, channels, 2, 5, 6, 8, 3, 3, 3, 1, 1, 1, 1, 1, 1, has_bias=True, splitk=4)
+    y, given = Guarded(2 * 2 * 5 * 6, 8), (x.movedim(1, -1).contiguous(), w.movedim(1, -1).contiguous(), random(8))
+    launch(y.out, *given)
+    exact = torch.nn.functional.conv3d(x.double(), w.double(), padding=1)
+    close(y.check(), exact.movedim(1, -1).reshape(-1, 8), 1e-5 * float(exact.abs().max()))
+    whole = torch.full(exact.shape, torch.nan, dtype=torch.bfloat16)
+    launch(whole, *given)
+    assert torch.equal(whole, ops.conv(x, w, given[2], 1, 1))
+    with pytest.raises(ValueError, match=r"y must have shape \(120, 8\) or be flat"):
+        launch(torch.zeros(exact.shape), *given)
+    with pytest.raises(ValueError, match="y must be dense"):
+        launch(torch.zeros(8, 120).T, *given)
+
+
 @needs("gfx94", "gfx95", "gfx12")
 def test_older_builder_of_fp8():
     x, w = random(1, 16, 1, 6, 6).to(fp8_dtype()), random(8, 16, 1, 3, 3, seed=1).to(fp8_dtype())

@@ -9,6 +9,7 @@ import flydsl.kernels as kernels
 import flydsl.runtime as rt
 from flydsl.kernels import ops
 from flydsl.kernels.elementwise.add import build_add_module
+from flydsl.kernels.patching.op import MOE_MODULES
 
 pytestmark = [needs(*GENERAL_GEMM), pytest.mark.one_arch]  # what it runs has tests
 ROOM, PROMPT = 16, 5  # tokens that a cache has room for, and that it begins with
@@ -165,6 +166,34 @@ def test_a_weight_that_has_no_order_yet_is_refused():
         kernels.capture(lambda: ops.conv(x, weight), warmup=0)
     expected = ops.conv(x, weight)
     assert torch.equal(kernels.capture(lambda: ops.conv(x, weight), warmup=0).replay(), expected)
+
+
+def test_weights_that_change_behind_the_capture():
+    """A graph reads their copies in the order of the kernel: these follow, also where others are made outside of it."""
+    x, weight = random(3, 64, dtype="bf16"), random(32, 64, dtype="bf16", seed=1)
+    experts = [torch.nn.Parameter(random(2, *shape, dtype="bf16", seed=i) / 8) for i, shape in
+               enumerate(((128, 64), (64, 64)))]
+    layers = [random(64, 64, dtype="bf16", seed=i) / 8 for i in range(2)]
+    mask, ids, weights = torch.tensor([1, 1, 0]), torch.tensor([[0], [1], [0]]), torch.ones(3, 1)
+
+    def step():
+        split = MOE_MODULES(x, layers, [layers[0]], weights[:, :1], ids * 0, "silu", None, None, None, False, False)
+        return ops.linear(x, weight), ops.moe(x, *experts, weights, ids, expert_mask=mask), split
+
+    graph = kernels.capture(step)
+    optimizer = torch.optim.SGD(experts, lr=0.5, fused=True)
+    for one in experts:
+        one.grad = torch.ones_like(one)
+    for change in (lambda: weight.mul_(-2), lambda: experts[0].detach().mul_(3), lambda: layers[1].neg_(),
+                   optimizer.step, lambda: None):
+        change()
+        outside = [y.clone() for y in graph.replay()]
+        with torch.no_grad():
+            assert all(map(torch.equal, outside, step()))  # which makes new copies
+        assert all(map(torch.equal, outside, graph.replay()))
+    mask[1] = 0
+    with pytest.raises(RuntimeError, match="in a way that a graph cannot follow: capture again"):
+        graph.replay()
 
 
 def test_a_kernel_that_is_stopped_is_told_at_its_replay():

@@ -56,3 +56,15 @@ def test_several_weights_live_as_long_as_the_first_to_go():
     assert torch.equal(kept(first, second)[1], second) and len(weights._shuffled) == 1
     del second
     assert not weights._shuffled
+
+
+def test_what_makes_an_order_may_hold_the_weight():
+    weights.clear_preshuffle_cache()
+    weight = random(2, 2)
+
+    def twice(w):
+        return weights.in_order(w, "a test's", lambda _: w * 2)
+
+    assert torch.equal(twice(weight), weight * 2) and len(weights._shuffled) == 1
+    del weight
+    assert not weights._shuffled

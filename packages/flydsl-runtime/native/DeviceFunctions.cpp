@@ -350,6 +350,12 @@ void registerDeviceFunctions(nb::module_ &m) {
     blocking("hipDeviceSynchronize", [](const HipApi &api) { return api.deviceSynchronize(); });
   });
   m.def("describe_tensor", &describeTensor);
+  m.def("export_once", [](nb::handle object) {
+    PyObject *kept = exportOnce(object.ptr());
+    if (!kept)
+      throw nb::python_error();
+    return nb::steal(kept);
+  });
   m.def("dtype_bytes", [](const std::string &name) {
     const DType type = DType::parse(name);
     if (!type.valid())

@@ -333,34 +333,35 @@ ViewResult viewCapsule(PyObject *capsule, TensorView &view) {
   return ViewResult::Error;
 }
 
-/// Calls `__dlpack__` with the widest set of keywords that the producer takes. Stream -1 asks it
-/// not to synchronise: kernels are ordered by the stream they are launched on.
+/// Calls `__dlpack__` with the widest set of keywords that the producer takes; a new reference to
+/// the capsule, or null with a Python error set. Stream -1 asks it not to synchronise: kernels are
+/// ordered by the stream they are launched on.
 PyObject *exportDlpack(PyObject *object) {
   static PyObject *noSync = PyLong_FromLong(-1);
   static PyObject *version = Py_BuildValue("(ii)", 1, 1);
   static PyObject *streamAndVersion = PyTuple_Pack(2, names().stream, names().maxVersion);
   static PyObject *streamOnly = PyTuple_Pack(1, names().stream);
-  PyObject *keywords[] = {streamAndVersion, streamOnly};
-  for (PyObject *keyword : keywords) {
+  PyObject *capsule = nullptr;
+  for (PyObject *keyword : {streamAndVersion, streamOnly}) {
     PyObject *arguments[] = {object, noSync, version};
-    if (PyObject *capsule = PyObject_VectorcallMethod(
-            names().dlpack, arguments, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, keyword))
-      return capsule;
+    capsule = PyObject_VectorcallMethod(names().dlpack, arguments,
+                                        1 | PY_VECTORCALL_ARGUMENTS_OFFSET, keyword);
+    if (capsule)
+      break;
     PyErr_Clear();
   }
-  return PyObject_CallMethodNoArgs(object, names().dlpack);
+  if (!capsule)
+    capsule = PyObject_CallMethodNoArgs(object, names().dlpack);
+  if (capsule && !PyCapsule_CheckExact(capsule)) {
+    Py_CLEAR(capsule);
+    PyErr_SetString(PyExc_TypeError, "__dlpack__() did not return a capsule");
+  }
+  return capsule;
 }
 
 ViewResult viewDlpackMethod(PyObject *object, TensorView &view) {
-  PyObject *capsule = exportDlpack(object);
-  if (!capsule)
-    return ViewResult::Error;
-  view.owner = capsule;
-  if (!PyCapsule_CheckExact(capsule)) {
-    PyErr_SetString(PyExc_TypeError, "__dlpack__() did not return a capsule");
-    return ViewResult::Error;
-  }
-  return viewCapsule(capsule, view);
+  view.owner = exportDlpack(object);
+  return view.owner ? viewCapsule(view.owner, view) : ViewResult::Error;
 }
 
 ViewResult viewExchange(PyObject *object, const dlpack::ExchangeApi *api, TensorView &view) {
@@ -470,6 +471,13 @@ ViewResult viewTensor(PyObject *object, TensorView &view) {
   case Source::None: return ViewResult::NotATensor;
   }
   return ViewResult::NotATensor;
+}
+
+PyObject *exportOnce(PyObject *object) {
+  if (lookUp(Py_TYPE(object)).source == Source::DlpackMethod)
+    return exportDlpack(object);
+  Py_INCREF(object);
+  return object;
 }
 
 ValueKind valueKind(PyObject *object) {

@@ -42,6 +42,11 @@ enum class ViewResult {
 /// masked arrays) and for producers whose description cannot be true.
 ViewResult viewTensor(PyObject *object, TensorView &view);
 
+/// What to keep of an object that is launched with many times: the capsule that it exports if only a
+/// call of its `__dlpack__` says where it is, else the object itself. A new reference, or null with
+/// a Python error set.
+PyObject *exportOnce(PyObject *object);
+
 /// How a value takes part in the key of a call, see Dispatcher.
 enum class ValueKind {
   Tensor,  ///< viewTensor gives Ok or an error

@@ -91,6 +91,8 @@ assert caught.value.source[0] == __file__
 with pytest.raises(ValueError, match="argument 'x' is on meta: kernels on the simulator take CPU tensors"):
     overrun[(1,)](torch.zeros(1000, device="meta"), BLOCK=1024)
 scale[(0,)](torch.zeros(8), 8, 2.0, BLOCK=16)  # an empty grid launches nothing
+with pytest.raises(TypeError, match=r"the extents of a grid are integers, not \\(0\\.5, 1, 1\\): triton.cdiv"):
+    scale[(8 / 16,)](torch.zeros(8), 8, 2.0, BLOCK=16)
 for grid in ((-1,), (1, 1 << 32)):
     with pytest.raises(ValueError, match=r"extents from 0 to 2\\*\\*32 - 1, not \\((-1, 1|1, 4294967296), 1\\)"):
         scale[grid](torch.zeros(8), 8, 2.0, BLOCK=16)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from flydsl.utils import env
+from flydsl.utils.logger import log
 
 
 def test_defaults_and_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,6 +80,12 @@ def test_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     messages: list[str] = []
     env.warn_unknown_variables(messages.append)
     assert any("did you mean COMPILE_ONLY" in m for m in messages)
+
+
+def test_a_log_file_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FLYDSL_DEBUG_LOG_TO_FILE", str(tmp_path / "missing" / "log"))
+    with pytest.raises(ValueError, match="FLYDSL_DEBUG_LOG_TO_FILE=.*missing/log.* cannot be written"):
+        log.__wrapped__()
 
 
 def test_every_setting_is_documented() -> None:

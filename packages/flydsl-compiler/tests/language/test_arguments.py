@@ -451,6 +451,30 @@ def test_producers_that_lie(load: Any, device: None, lie: dict[str, int]) -> Non
         np.testing.assert_array_equal(y, X)
 
 
+def test_a_wrapper_asks_its_producer_once(load: Any, device: None) -> None:
+    """A wrapper keeps the capsule for all launches; a bare producer is asked by each, once."""
+    module = load(COPY)
+    y = poisoned()
+
+    class Producer:
+        asked = 0
+
+        def __dlpack__(self, *, stream: int, max_version: Any) -> Any:
+            self.asked += 1
+            return X.__dlpack__(max_version=max_version)
+
+    wrapped, bare = Producer(), Producer()
+    x = flyc.from_dlpack(wrapped)
+    compiled = flyc.compile(module.run, x, y)
+    for _ in range(2):
+        module.run(x, y)
+        compiled(x, y)
+    np.testing.assert_array_equal(y, X)
+    assert wrapped.asked == 1 and compiled(bare, y) is None and bare.asked == 1
+    with pytest.raises(TypeError, match="did not return a capsule"):
+        flyc.from_dlpack(type("Liar", (), {"__dlpack__": lambda self, **_: 5})())
+
+
 STORES = {
     "buffer resource": "buffer_ops.buffer_store(v, buffer_ops.create_buffer_resource(Y), i)",
     "masked": "buffer_ops.buffer_store(v, buffer_ops.create_buffer_resource(Y), i, mask=i < 8)",

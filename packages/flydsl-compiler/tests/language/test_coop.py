@@ -74,9 +74,9 @@ def test_block_scan(run: Any, block: int) -> None:
     body = f"""
     Scan = fx.coop.BlockScan[fx.Int32, {block}]
     space = fx.SharedAllocator().allocate(Scan.SharedStorage)
-    i = Scan.inclusive(X[t], fx.ReductionOp.ADD, storage=space)
+    i, s = Scan.inclusive_with_aggregate(X[t], fx.ReductionOp.ADD, storage=space)
     e, a = Scan.exclusive_with_aggregate(X[t], fx.ReductionOp.MAX, storage=space, init=-9)
-    Y[t] = i * 10000 + e * 100 + a
+    Y[t] = i * 10000 + e * 100 + a + s - {x.sum()}
     """
     before = np.maximum.accumulate(np.insert(x, 0, -9))[:-1]
     expected = np.cumsum(x) * 10000 + before * 100 + x.max()

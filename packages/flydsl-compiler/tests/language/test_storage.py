@@ -90,6 +90,20 @@ def test_union_shares_its_bytes(run: Any) -> None:
     np.testing.assert_array_equal(run(body), X.view(np.int32).astype(np.float32))
 
 
+@pytest.mark.parametrize(("field", "value", "message"), [
+    ("Int32", 1.5, r"One\.a expects Int32: Int32 got the float 1\.5"),
+    ("Int32", np.float32(2), r"One\.a expects Int32: Int32 got the float"),
+    ("Int32", 1 << 40, r"One\.a expects Int32: 1099511627776 does not fit Int32 \(-2147483648 \.\. 2147483647\)"),
+    ("Uint8", -1, r"One\.a expects Uint8: -1 does not fit Uint8 \(0 \.\. 255\)"),
+])
+def test_a_field_keeps_its_number_or_refuses_it(field: str, value: float, message: str) -> None:
+    """As an argument does: it was cut to the field's bits."""
+    one = fx.struct(type("One", (), {"__annotations__": {"a": getattr(fx, field)}}))
+    with pytest.raises(TypeError, match=message):
+        one(value)
+    assert one(np.int64(7)).a.value == one(7).a.value == 7
+
+
 def test_structs_are_carried_and_passed_to_kernels(load: Any, device: None) -> None:
     module = load("""
 from types import SimpleNamespace

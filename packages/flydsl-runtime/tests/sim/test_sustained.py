@@ -206,6 +206,21 @@ def test_placement_decides_which_l2_has_what_work_groups_share(launch, arch, hea
 
 
 @needs_clang
+def test_caches_start_empty(launch):
+    """Launches use the memory of the caches of those before them, and find nothing in it; nor does one by one."""
+    size, groups = 64 << 10, 256
+
+    def run(heads: int, passes: int) -> dict:
+        data, out = np.ones(heads * size // 4, np.uint32), np.zeros(groups * 1024, np.uint32)
+        return launch("gfx950", "keys", groups, data, out, *map(ctypes.c_uint32, (heads, groups // heads, 0, size // 16,
+                                                                                  passes)))
+
+    few = run(16, 2)
+    all_apart = run(256, 2)  # 2 MiB on a die, twice, when other dies have passed over its number of lines
+    assert run(16, 2) == few and run(256, 2) == all_apart != few
+
+
+@needs_clang
 def test_the_slowest_compute_unit_decides(launch):
     """Long work-groups at the end of the grid: one compute unit ends ten times as late as the replayed one."""
     def run(every: int, groups: int = 512) -> dict:

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 from flydsl._mlir import ir
 
 from ._abi import c_abi_entry
 from ._functions import functions
+
+
+def misfit(number: Any, value: Any) -> Exception | None:
+    """Why a number of Python or NumPy would not keep its value as a `number`: an integer beyond its range, a float for
+    an integer. None for every other value."""
+    if not getattr(number, "is_integer", False):
+        return None
+    if isinstance(value, numbers.Integral):
+        width, signed = number.width, number.signed and number.width > 1
+        low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
+        if not low <= value <= high:
+            return OverflowError(f"{value} does not fit {number.__name__} ({low} .. {high})")
+    elif isinstance(value, numbers.Real):
+        return TypeError(f"{number.__name__} got the float {value!r}; convert it with int(...)")
+    return None
 
 
 class OlderMethods:
@@ -69,6 +85,9 @@ class NumberProtocol:
     def __coerce__(cls: Any, value: Any) -> Any:
         if isinstance(value, cls):
             return value
+        error = misfit(cls, value) if cls.width > 1 else None  # a Boolean says whether a number is not zero
+        if error is not None:
+            raise TypeError(f"expects {cls.__name__}: {error}")
         try:
             return cls(value)
         except (ValueError, TypeError, OverflowError) as error:

@@ -41,6 +41,7 @@ class NumericMeta(type):
 
     @property
     def log_width(cls) -> int:
+        """Base-2 logarithm of the width, rounded up."""
         return (cls._width - 1).bit_length()
 
     @property
@@ -50,14 +51,17 @@ class NumericMeta(type):
 
     @property
     def is_integer(cls) -> bool:
+        """Whether values are integers, truth values included."""
         return cls._signed is not None
 
     @property
     def is_float(cls) -> bool:
+        """Whether values are floats."""
         return cls._signed is None
 
     @property
     def zero(cls) -> int | float:
+        """Zero as a Python number."""
         return 0 if cls.is_integer else 0.0
 
     @property

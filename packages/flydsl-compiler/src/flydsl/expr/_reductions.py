@@ -49,6 +49,7 @@ class ReductionOp:
 
     @property
     def name(self) -> str:
+        """The name in upper case, such as ``ADD``."""
         return self.value.upper()
 
     def __repr__(self) -> str:

@@ -40,10 +40,12 @@ class SharedAllocator(Arena):
 
     @property
     def is_static(self) -> bool:
+        """Whether each allocation is an array of its own in the code object."""
         return self._static
 
     @property
     def base_ptr(self) -> Any:
+        """Where dynamic LDS begins; RuntimeError of a static allocator."""
         if self._static:
             raise RuntimeError("a static SharedAllocator has no shared base pointer")
         if self._base is None:

@@ -292,6 +292,7 @@ class Arena:
 
     @property
     def base_ptr(self) -> Any:
+        """Where allocations are counted from."""
         raise NotImplementedError("an Arena subclass supplies base_ptr")
 
     def allocate(self, what: Any, alignment: int | None = None) -> Any:

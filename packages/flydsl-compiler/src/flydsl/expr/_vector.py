@@ -149,6 +149,7 @@ class Vector(ArithValue):
 
     @classmethod
     def zeros_like(cls, template: Any, dtype: Any = None) -> Vector:
+        """Zeros of the shape of `template` and, unless another is given, of its type."""
         return cls.filled_like(template, 0, dtype)
 
     @classmethod
@@ -184,16 +185,19 @@ class Vector(ArithValue):
 
     @property
     def element_type(self) -> Any:
+        """Numeric class of the lanes."""
         return self.dtype
 
     @property
     def numel(self) -> int:
+        """Number of lanes."""
         return numel(self.shape)
 
     def __len__(self) -> int:
         return self.numel
 
     def ir_value(self) -> Vector:
+        """The vector itself, which is an SSA value."""
         return self
 
     def __hash__(self) -> int:

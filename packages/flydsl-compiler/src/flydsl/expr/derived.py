@@ -56,6 +56,7 @@ class ThrCopy(TiledCopy):
 
     @property
     def tiled_copy(self) -> TiledCopy:
+        """The copy of all threads."""
         return TiledCopy(self)
 
     def partition_S(self, tensor: Any) -> Tensor:  # noqa: N802
@@ -80,6 +81,7 @@ class ThrMma(TiledMma):
 
     @property
     def tiled_mma(self) -> TiledMma:
+        """The product of all threads."""
         return TiledMma(self)
 
     def partition_A(self, tensor: Any) -> Tensor:  # noqa: N802

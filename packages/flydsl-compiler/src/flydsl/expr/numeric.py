@@ -135,6 +135,7 @@ class Numeric(NumberProtocol, OlderMethods, metaclass=NumericMeta):
 
     @property
     def dtype(self) -> Any:
+        """The class of the value."""
         return type(self)
 
     def is_static(self) -> bool:
@@ -427,46 +428,60 @@ class Uint64(IntegerOperators["Uint64", "Float64", "Float64"], Integer, width=64
 class Uint128(IntegerOperators["Uint128", "Float64", "Float64"], Integer, width=128, signed=False): ...
 
 
-class Float16(FloatOperators["Float32"], Float, width=16, numpy="float16"): ...
+class Float16(FloatOperators["Float32"], Float, width=16, numpy="float16"):
+    """IEEE binary16."""
 
 
-class BFloat16(FloatOperators["Float32"], Float, width=16): ...
+class BFloat16(FloatOperators["Float32"], Float, width=16):
+    """The upper half of binary32: 8 bits of exponent, 7 of mantissa."""
 
 
-class Float32(FloatOperators["Float32"], Float, width=32, numpy="float32"): ...
+class Float32(FloatOperators["Float32"], Float, width=32, numpy="float32"):
+    """IEEE binary32."""
 
 
-class Float64(FloatOperators["Float64"], Float, width=64, numpy="float64"): ...
+class Float64(FloatOperators["Float64"], Float, width=64, numpy="float64"):
+    """IEEE binary64."""
 
 
-class Float8E5M2(FloatOperators["Float32"], Float, width=8): ...
+class Float8E5M2(FloatOperators["Float32"], Float, width=8):
+    """5 bits of exponent, 2 of mantissa, with infinities (OCP FP8); largest finite 57344."""
 
 
-class Float8E4M3(FloatOperators["Float32"], Float, width=8): ...
+class Float8E4M3(FloatOperators["Float32"], Float, width=8):
+    """4 bits of exponent, 3 of mantissa, with infinities as in IEEE formats; largest finite 240."""
 
 
-class Float8E4M3FN(FloatOperators["Float32"], Float, width=8): ...
+class Float8E4M3FN(FloatOperators["Float32"], Float, width=8):
+    """4 bits of exponent, 3 of mantissa, no infinities (OCP FP8); largest 448."""
 
 
-class Float8E4M3FNUZ(FloatOperators["Float32"], Float, width=8): ...
+class Float8E4M3FNUZ(FloatOperators["Float32"], Float, width=8):
+    """4 bits of exponent, 3 of mantissa, no infinities and one zero (gfx942); largest 240."""
 
 
-class Float8E5M2FNUZ(FloatOperators["Float32"], Float, width=8): ...
+class Float8E5M2FNUZ(FloatOperators["Float32"], Float, width=8):
+    """5 bits of exponent, 2 of mantissa, no infinities and one zero (gfx942); largest 57344."""
 
 
-class Float8E4M3B11FNUZ(FloatOperators["Float32"], Float, width=8): ...
+class Float8E4M3B11FNUZ(FloatOperators["Float32"], Float, width=8):
+    """4 bits of exponent (bias 11), 3 of mantissa, no infinities and one zero; largest 30."""
 
 
-class Float8E8M0FNU(FloatOperators["Float32"], Float, width=8): ...
+class Float8E8M0FNU(FloatOperators["Float32"], Float, width=8):
+    """Powers of two from 2**-127 to 2**127, and NaN: the scales of OCP MX formats."""
 
 
-class Float6E2M3FN(FloatOperators["Float32"], Float, width=6): ...
+class Float6E2M3FN(FloatOperators["Float32"], Float, width=6):
+    """2 bits of exponent, 3 of mantissa (OCP MX); largest 7.5."""
 
 
-class Float6E3M2FN(FloatOperators["Float32"], Float, width=6): ...
+class Float6E3M2FN(FloatOperators["Float32"], Float, width=6):
+    """3 bits of exponent, 2 of mantissa (OCP MX); largest 28."""
 
 
-class Float4E2M1FN(FloatOperators["Float32"], Float, width=4): ...
+class Float4E2M1FN(FloatOperators["Float32"], Float, width=4):
+    """2 bits of exponent, 1 of mantissa (OCP MX); largest 6."""
 
 
 _ALL_INTEGERS = (Boolean, Int4, Int8, Int16, Int32, Int64, Int128, Uint8, Uint16, Uint32, Uint64, Uint128)

@@ -13,15 +13,20 @@ _FILE = "%(asctime)s | %(levelname)s - %(filename)s [%(funcName)s] - %(message)s
 
 @functools.cache
 def log() -> logging.Logger:
-    """The logger of the compiler. Silent unless a log file or the console is enabled."""
+    """The logger of the compiler. Silent unless a log file or the console is enabled. ValueError for a log file that
+    cannot be written."""
     logger = logging.getLogger("flydsl")
     logger.setLevel(logging.DEBUG)
     logger.propagate = False
     level = env.debug.log_level
+    path = env.debug.log_to_file
+    if path:
+        try:
+            _add(logger, logging.FileHandler(path, mode="w", encoding="utf-8"), level, _FILE)
+        except OSError as error:
+            raise ValueError(f"FLYDSL_DEBUG_LOG_TO_FILE={path!r} cannot be written ({error.strerror})") from None
     if env.debug.log_to_console:
         _add(logger, logging.StreamHandler(), level, _CONSOLE)
-    if env.debug.log_to_file:
-        _add(logger, logging.FileHandler(env.debug.log_to_file, mode="w", encoding="utf-8"), level, _FILE)
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
     return logger

@@ -7,7 +7,7 @@ launches before and after it: the graph has all that the function computes, patc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ import flydsl.runtime as rt
 from .declared import operations
 from .host.arrays import device_type, on_stream
 from .host.config import require
+from .host.weights import used
 
 __all__ = ["CapturedGraph", "capture"]
 
@@ -42,15 +43,21 @@ class CapturedGraph:
         result: what the function returned; each replay writes its tensors anew.
     """
 
-    def __init__(self, result: Any, replay: Callable[[], None]) -> None:
-        self.result, self._replay = result, replay
+    def __init__(self, result: Any, replay: Callable[[], None],
+                 renewals: Iterable[Callable[[], None]] = ()) -> None:
+        self.result, self._replay, self._renewals = result, replay, tuple(renewals)
 
     def replay(self) -> Any:
         """Compute again, of what is in the function's tensors now; the result.
 
         Raises:
+            RuntimeError: a weight has another shape or type than when it was recorded, or a mask of experts another
+                number of them.
             SimulatorError: a kernel was stopped; on a GPU errors come at the next synchronisation, as all do.
         """
+        with torch.no_grad():
+            for renew in self._renewals:
+                renew()
         self._replay()
         return self.result
 
@@ -78,23 +85,26 @@ def capture(function: Callable[[], Any], warmup: int = 1) -> CapturedGraph:
     with torch.no_grad():
         for _ in range(warmup):
             function()
-        return _captured_by_torch(function) if device_type() == "cuda" else _captured_on_the_host(function)
+        with used() as renewals:
+            captured = _captured_by_torch if device_type() == "cuda" else _captured_on_the_host
+            return CapturedGraph(*captured(function), renewals.values())
 
 
-def _captured_by_torch(function: Callable[[], Any]) -> CapturedGraph:
+def _captured_by_torch(function: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
+    """(result, replay) of a function."""
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         result = function()
-    return CapturedGraph(result, graph.replay)
+    return result, graph.replay
 
 
-def _captured_on_the_host(function: Callable[[], Any]) -> CapturedGraph:
+def _captured_on_the_host(function: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
     rt.synchronize()
     recorder = _Recorder(rt.Graph())
     with recorder.graph, on_stream(recorder.graph.stream), recorder, _ValuesRefused():
         result = function()
-    return CapturedGraph(result, recorder.replay)
+    return result, recorder.replay
 
 
 def _no_values_of(function: Any) -> RuntimeError:

@@ -64,7 +64,8 @@ def load_file(path: str | os.PathLike[str], device: Any = "cpu") -> dict[str, An
         kind: Any = given.get("dtype")
         shape: Any = given.get("shape")
         offsets: Any = given.get("data_offsets")
-        require(where, isinstance(kind, str) and kind in _DTYPES, f"{name!r} has the dtype {kind!r}, not a known one")
+        require(where, isinstance(kind, str) and hasattr(torch, _DTYPES.get(kind, " ")),
+                f"{name!r} has the dtype {kind!r}, not a known one")
         dtype, sizes = getattr(torch, _DTYPES[kind]), _sizes(shape, _PACKED.get(kind, 1))
         require(where, sizes is not None and _numbers(offsets) and len(offsets) == 2
                 and offsets[1] - offsets[0] == math.prod(sizes) * dtype.itemsize and offsets[1] <= len(data),

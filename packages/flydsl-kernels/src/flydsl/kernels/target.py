@@ -15,7 +15,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-__all__ = ["Target", "builder", "current_arch", "default_f8_type", "target"]
+__all__ = ["MATRIX_ARCHS", "Target", "builder", "current_arch", "default_f8_type", "target"]
 
 
 @dataclass(frozen=True)
@@ -118,11 +118,14 @@ _TARGETS = (
     ("gfx942", Target("gfx942", 64, 65536, 304, "mfma", _FNUZ, 240.0, 16, xcds=8, wave_registers=512)),
     ("gfx950", Target("gfx950", 64, 163840, 256, "mfma", _FN, 448.0, 32, mx=True, dma128=True, xcds=8,
                       wave_registers=512, transposing_reads=8)),
+    ("gfx120", Target("gfx120", 32, 65536, 64, "wmma", _FN, 448.0, 16, simd_registers=1536)),
     ("gfx1250", Target("gfx1250", 32, 327680, 256, "wmma", _FN, 448.0, 32, mx=True, wave_registers=1024,
                        simd_registers=1024, transposing_reads=16)),
-    ("gfx120", Target("gfx120", 32, 65536, 64, "wmma", _FN, 448.0, 16, simd_registers=1536)),
     ("gfx11", Target("gfx11", 32, 65536, 96, "wmma", None, 0.0, 16, simd_registers=1536, repeats_operands=True)),
 )
+
+#: Where kernels run whose loops hold each operand of a matrix instruction once: everywhere but on gfx11.
+MATRIX_ARCHS = tuple(prefix for prefix, row in _TARGETS if not row.repeats_operands)
 
 
 def current_arch() -> str:

@@ -53,6 +53,7 @@ class MmaAtomInfo:
 
     @property
     def shape_mnk(self) -> tuple[int, int, int]:
+        """Extents M, N and K of one instruction."""
         return self.atom.shape_mnk
 
 

@@ -86,6 +86,7 @@ class BankReport:
 
     @property
     def conflict_free(self) -> bool:
+        """Whether the access takes no more cycles than its bytes need."""
         return self.cycles == self.ideal
 
     def __str__(self) -> str:

@@ -126,26 +126,32 @@ class Layout(_Fields):
 
     @property
     def rank(self) -> int:
+        """Number of modes at the top level; 1 for a leaf."""
         return it.rank(self.shape)
 
     @property
     def depth(self) -> int:
+        """Deepest nesting of the shape: 0 for a leaf."""
         return it.depth(self.shape)
 
     @property
     def is_leaf(self) -> bool:
+        """Whether the shape is a single extent."""
         return type(self.shape) is not tuple
 
     @property
     def is_static_shape(self) -> bool:
+        """Whether all extents are numbers."""
         return it.is_static(self.shape)
 
     @property
     def is_static_stride(self) -> bool:
+        """Whether all strides are numbers."""
         return it.is_static(self.stride)
 
     @property
     def is_static(self) -> bool:
+        """Whether all extents and strides are numbers."""
         return it.is_static(self.shape) and it.is_static(self.stride)
 
     def size(self) -> Any:
@@ -340,30 +346,37 @@ class ComposedLayout:
 
     @property
     def shape(self) -> IntTuple:
+        """Extents of the plain layout at the end."""
         return self.linear.shape
 
     @property
     def stride(self) -> NoReturn:
+        """TypeError: a composition has no strides."""
         raise TypeError(f"a composed layout has no stride: {self}")
 
     @property
     def rank(self) -> int:
+        """Number of modes at the top level."""
         return self.linear.rank
 
     @property
     def depth(self) -> int:
+        """Deepest nesting of the shape."""
         return self.linear.depth
 
     @property
     def is_leaf(self) -> bool:
+        """Whether the shape is a single extent."""
         return self.linear.is_leaf
 
     @property
     def is_static(self) -> bool:
+        """Whether inner, offset and outer are known as numbers."""
         inner_ok = not isinstance(self.inner, (Layout, ComposedLayout)) or self.inner.is_static
         return inner_ok and it.is_static(self.offset) and self.outer.is_static
 
     def size(self) -> Any:
+        """Number of coordinates."""
         return self.linear.size()
 
     def with_linear(self, new: Layout) -> ComposedLayout:
@@ -444,6 +457,7 @@ class Tile:
 
     @property
     def rank(self) -> int:
+        """Number of modes that it tiles."""
         return len(self.items)
 
     def __len__(self) -> int:

@@ -32,6 +32,7 @@ class LinearLayout:
 
     @property
     def size(self) -> int:
+        """Number of coordinates: two to the number of bases."""
         return 1 << len(self.bases)
 
     @property
@@ -41,6 +42,7 @@ class LinearLayout:
 
     @property
     def is_injective(self) -> bool:
+        """Whether no two coordinates have one index."""
         return self.rank == len(self.bases)
 
     def compose(self, inner: LinearLayout) -> LinearLayout:

@@ -153,9 +153,11 @@ class TiledCopy:
         return _take_thread(layout, v, it.normalize(thr), 2)
 
     def partition_src(self, layout: Any, thr: Any) -> tuple[Any, IntTuple]:
+        """`partition` of the source."""
         return self.partition(layout, thr, "src")
 
     def partition_dst(self, layout: Any, thr: Any) -> tuple[Any, IntTuple]:
+        """`partition` of the destination."""
         return self.partition(layout, thr, "dst")
 
     def tv_layout(self, side: str = "src", shape: Any = None) -> Layout:

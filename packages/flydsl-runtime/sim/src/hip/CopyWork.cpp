@@ -42,8 +42,9 @@ hipError_t staysInside(const char *what, const char *first, const char *last, si
   const uint64_t end = a.base + a.size;
   if (to >= from && to <= end && bytes <= end - to)
     return hipSuccess;
-  return fail(hipErrorInvalidValue, format("%s: %p + %llu is not accessible, %s", what, static_cast<const void *>(first),
-                                           static_cast<unsigned long long>(end - from), space.describe(end).c_str()));
+  return fail(hipErrorInvalidValue,
+              format("%s: %p + %llu is not accessible, %s", what, static_cast<const void *>(first),
+                     static_cast<unsigned long long>(end - from), space.describe(end).c_str()));
 }
 
 hipError_t staysInside(const char *what, const hipPitchedPtr &q, const hipPos &pos, const hipExtent &e) {

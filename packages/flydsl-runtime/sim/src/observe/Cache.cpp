@@ -16,15 +16,28 @@ static unsigned floorLog2(uint64_t n) { return 63u - static_cast<unsigned>(__bui
 
 L1Cache::L1Cache(unsigned bytes)
     : setBits(floorLog2(std::max(kTogether, bytes / kLineBytes / kWays))),
-      tags((size_t(kWays) << setBits) / kTogether) {
-  clear();
+      tags((size_t(kWays) << setBits) / kTogether, Tags{} - 1), fitting(uint64_t(kWays) << setBits),
+      present((fitting + kPageLines - 1) / kPageLines) {}
+
+void L1Cache::clear() {
+  if (!few)
+    std::fill(tags.begin(), tags.end(), Tags{} - 1);
+  std::fill(present.begin(), present.end(), 0);
+  touched = 0;
+  few = true;
 }
 
-void L1Cache::clear() { std::fill(tags.begin(), tags.end(), Tags{} - 1); }
+void L1Cache::fillSets() {
+  few = false;
+  for (unsigned k = 0; k < touched; ++k)
+    touchSets(touches[k].line, touches[k].count);
+}
 
 /// The size of the host's huge pages, and the least of what is mapped apart from the heap. The heap clears what it has
 /// used before, which for less than a huge page is faster than a fault for each small one.
 constexpr size_t kHugePage = size_t(2) << 20;
+/// Of what is smaller, small launches use too little to have huge pages cleared for it.
+constexpr size_t kLeastAdvised = 4 * kHugePage;
 
 void SharedCache::Release::operator()(uint32_t *p) const {
   if (bytes < kHugePage)
@@ -43,14 +56,16 @@ SharedCache::Words SharedCache::zeros(size_t bytes) {
   void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED)
     throw std::bad_alloc();
-  madvise(p, bytes, MADV_HUGEPAGE); // where the host cannot, small pages do as well
+  if (bytes >= kLeastAdvised)
+    madvise(p, bytes, MADV_HUGEPAGE); // where the host cannot, small pages do as well
   return Words(static_cast<uint32_t *>(p), Release{bytes});
 }
 
 // A stride off a power of two: else the ways of a set would share a set of the host's cache.
 SharedCache::SharedCache(uint64_t bytes)
     : setBits(floorLog2(std::max<uint64_t>(kPageLines, bytes / kLineBytes / kWays))),
-      mostLines(std::min(uint64_t(kWays) << setBits, kMostNumbers)), wayStride((size_t(1) << setBits) + 16),
+      fitting(std::min(uint64_t(kWays) << setBits, kMostNumbers)), mostLines(std::max(fitting, kLeastNumbers)),
+      wayStride((size_t(1) << setBits) + 16),
       arrivals(zeros(mostLines * sizeof(uint32_t) + mostLines + kBytes)),
       marks(reinterpret_cast<uint8_t *>(arrivals.get() + mostLines)), ways(nullptr, Release{0}) {}
 
@@ -59,6 +74,17 @@ static uint32_t bytesWithBits(uint64_t word) {
   word |= word >> 1;
   word |= word >> 2;
   return static_cast<uint32_t>((word & 0x0101010101010101) * 0x0102040810204080 >> 56);
+}
+
+bool SharedCache::cameBefore(uint64_t line, unsigned count) const {
+  uint64_t any = 0;
+  for (unsigned done = 0; done < count; done += kBytes) {
+    uint64_t here;
+    memcpy(&here, marks + line + done, sizeof here);
+    const unsigned lines = std::min(kBytes, count - done);
+    any |= here << 8 * (kBytes - lines);
+  }
+  return any != 0;
 }
 
 inline void SharedCache::arrive(uint64_t line, unsigned count) {
@@ -126,6 +152,7 @@ void SharedCache::clear() {
     memset(ways.get(), 0, wayBytes() + (size_t(1) << setBits));
   met.clear();
   roomy = true;
+  full = false;
 }
 
 inline unsigned SharedCache::takeWay(size_t index) {

@@ -64,14 +64,43 @@ class L1Cache {
 public:
   explicit L1Cache(unsigned bytes);
   /// Which of `count` lines of one page, from `line` on, are absent: a bit for each. They are present afterwards.
-  uint64_t touch(uint64_t line, unsigned count);
+  uint64_t touch(uint64_t line, unsigned count) {
+    if (few) {
+      if (line + count <= fitting && touched < kMostTouches)
+        return touchFew(line, count);
+      fillSets();
+    }
+    return touchSets(line, count);
+  }
   void clear();
 
 private:
+  static constexpr unsigned kWays = 4;
+
+  // Lines are numbered as they are met. While no number exceeds the lines of the cache, what came once stays, and each
+  // line has a bit. Most work-groups that stream end before; what was touched is kept for those that do not.
+
+  struct Touch {
+    uint32_t line, count;
+  };
+  static constexpr unsigned kMostTouches = 64;
+  uint64_t touchFew(uint64_t line, unsigned count) {
+    touches[touched++] = {static_cast<uint32_t>(line), count};
+    const uint32_t lines = (~uint32_t(0) >> (kPageLines - count)) << line % kPageLines;
+    uint32_t &here = present[line / kPageLines];
+    const uint32_t absent = lines & ~here;
+    here |= lines;
+    return absent >> line % kPageLines;
+  }
+  /// There are more lines: enters those that came into their sets.
+  void fillSets();
+
+  // From then on each line has an entry in its set.
+
+  uint64_t touchSets(uint64_t line, unsigned count);
   /// The same of a line that comes without neighbours.
   bool touchOne(uint64_t line);
 
-  static constexpr unsigned kWays = 4;
   /// Neighbouring lines whose sets are looked at together: so many 32-bit words has a vector of every host.
   static constexpr unsigned kTogether = 4;
   typedef int32_t Tags __attribute__((vector_size(kTogether * sizeof(int32_t))));
@@ -80,6 +109,11 @@ private:
   /// kWays for each vector of neighbouring sets, most recent first. A tag of 32 bits names more lines than a
   /// work-group can load, which are numbered as they are met; that of an empty way is -1.
   std::vector<Tags> tags;
+  const uint64_t fitting;        ///< lines of the cache
+  std::vector<uint32_t> present; ///< by page, a bit for each line
+  Touch touches[kMostTouches];
+  unsigned touched = 0;
+  bool few = true;
 };
 
 inline bool L1Cache::touchOne(uint64_t line) {
@@ -98,7 +132,7 @@ inline bool L1Cache::touchOne(uint64_t line) {
   return true;
 }
 
-inline uint64_t L1Cache::touch(uint64_t line, unsigned count) {
+inline uint64_t L1Cache::touchSets(uint64_t line, unsigned count) {
   if (count == 1)
     return touchOne(line);
   const uint64_t setMask = (uint64_t(1) << setBits) - 1, begin = line / kTogether * kTogether;
@@ -135,7 +169,7 @@ public:
   /// became dirty now.
   Absent touch(const LineMove &move, unsigned from, unsigned count) {
     const uint64_t line = move.line + from;
-    if (roomy && line + count > mostLines)
+    if (roomy && (full |= line + count > fitting) && (line + count > mostLines || cameBefore(line, count)))
       fillSets();
     return roomy ? touchRoomy(move, line, count) : touchSets(move, line, count);
   }
@@ -164,8 +198,14 @@ private:
 
   // Lines are numbered as they are met, and each set gets one of every 2^setBits numbers. While no number exceeds the
   // lines of the cache, no set has more of them than ways: what came once stays, and each line has a byte for itself.
+  // Beyond that so it goes on while lines come that never came before, as in a launch that streams: they are absent,
+  // whatever the sets have.
 
   static constexpr unsigned kBytes = 8; ///< that are looked at together
+  /// Lines of 128 MiB: a byte for each is little.
+  static constexpr uint64_t kLeastNumbers = uint64_t(1) << 20;
+  /// True if some of the lines came before. Called while each has a byte.
+  bool cameBefore(uint64_t line, unsigned count) const;
   /// `touch` while there is room for the lines.
   Absent touchRoomy(const LineMove &move, uint64_t line, unsigned count);
   /// `count` lines of a page from `line` on come for the first time.
@@ -204,7 +244,8 @@ private:
   static Words zeros(size_t bytes);
 
   const unsigned setBits; ///< logarithm of the number of sets
-  const uint64_t mostLines; ///< for which there is room
+  const uint64_t fitting;   ///< lines of the cache
+  const uint64_t mostLines; ///< that can have a byte
   const size_t wayStride; ///< entries from one way to the next
   /// While there is room: what came, in the order in which it did, since sets replace what came first. Neighbouring
   /// lines of a page are one of them: the first line * kPageLines + their number - 1.
@@ -214,6 +255,7 @@ private:
   /// By line, behind the arrivals: dirty sectors << 4 | present sectors.
   uint8_t *const marks;
   bool roomy = true;
+  bool full = false; ///< lines may have gone
   /// Way after way, each with an entry for every set: (tag + 1) << 8 | dirty sectors << 4 | present sectors; 0: empty.
   /// A tag of 24 bits names more lines than a launch can move.
   Words ways;

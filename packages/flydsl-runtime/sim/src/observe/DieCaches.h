@@ -21,7 +21,8 @@ class DieCaches {
 public:
   /// `bytes`: of an L2; `shared`: of what all dies share, down to the memory.
   DieCaches(unsigned dies, uint64_t bytes, uint64_t shared);
-  /// Before a launch. `resident`: work-groups (or clusters) of all dies that run at once. `instructions`: of the program.
+  /// Before a launch. `resident`: work-groups (or clusters) of all dies that run at once. `instructions`: of its
+  /// program.
   void begin(uint64_t resident, size_t instructions);
   /// Moves of a work-group; groups come in the order of the grid, the moves of one in the order of time.
   void add(uint64_t group, const LineMove *from, const LineMove *to);

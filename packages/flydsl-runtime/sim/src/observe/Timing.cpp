@@ -2,12 +2,12 @@
 
 #include "observe/Timing.h"
 
+#include "observe/Candidates.h"
 #include "observe/Port.h"
 #include "observe/TimingTable.h"
 
 #include <algorithm>
 #include <cmath>
-#include <queue>
 
 namespace flysim {
 
@@ -65,18 +65,6 @@ struct ModelGroup {
   unsigned live = 0;
 };
 
-/// A candidate issue, ordered by clock, then by priority and age of the wave.
-struct Candidate {
-  uint64_t at, age;
-  unsigned wave;
-  int priority;
-  bool operator<(const Candidate &o) const { // priority_queue keeps the largest on top
-    if (at != o.at)
-      return at > o.at;
-    return priority != o.priority ? priority < o.priority : age > o.age;
-  }
-};
-
 double memoryBytesOf(const InstCounters &c, const Conditions &conditions) {
   return static_cast<double>(conditions.dies ? c.sideMissed : c.readBytes + c.writtenBytes);
 }
@@ -112,22 +100,30 @@ public:
     for (unsigned g = 0; g < std::min<size_t>(resident, groups.size()); ++g)
       startGroup(g * 8);
     while (!queue.empty()) {
-      Candidate c = queue.top();
-      queue.pop();
+      const Candidate c = queue.pop();
       ModelWave &w = waves[c.wave];
       Attempt a = attempt(w);
       if (a.park) {
         w.parked = true;
         continue;
       }
+      const Unit unit = p.infos[(*w.ops)[w.next].inst].unit;
+      const unsigned line = lineOf(w, unit);
+      const uint64_t &slot = slotFree[w.simd][category(unit)];
       if (a.at > c.at) {
         const Candidate later{a.at, w.age, c.wave, w.priority};
+        if (occupiesSlot(unit) && a.at == slot) {
+          queue.standInLine(line, later);
+          continue;
+        }
+        queue.leaveLine(line, c.wave, slot);
         if (!queue.empty() && later < queue.top()) {
           queue.push(later);
           continue;
         }
       }
       issue(c.wave, a);
+      queue.leaveLine(line, c.wave, slot);
     }
     result.sampleCycles = static_cast<uint64_t>(last);
     return std::move(result);
@@ -180,6 +176,10 @@ private:
     default:
       return static_cast<unsigned>(u);
     }
+  }
+
+  static unsigned lineOf(const ModelWave &w, Unit u) {
+    return w.simd * static_cast<unsigned>(Unit::Count) + category(u);
   }
 
   static bool occupiesSlot(Unit u) {
@@ -524,7 +524,7 @@ private:
   std::vector<double> missShare, missDue, sideShare, sideDue; ///< of each instruction
   std::vector<ModelWave> waves;
   std::vector<ModelGroup> groups;
-  std::priority_queue<Candidate> queue;
+  Candidates queue{kMaxSimds * static_cast<unsigned>(Unit::Count)};
   unsigned nextGroup = 0, nextSimd = 0;
   uint64_t valuFree[kMaxSimds] = {}, transFree[kMaxSimds] = {}, matrixFree[kMaxSimds] = {};
   /// The first issue slot that is not taken, of each category of instructions.

@@ -107,7 +107,7 @@ class Traffic {
 public:
   /// What work-groups move that run in one place, one after the other. Neighbours of the grid that have ended there are
   /// handed on together: others need not be asked for each.
-  class Source {
+  class alignas(64) Source { // which threads write to side by side
   public:
     std::vector<LineMove> moves; ///< of those that have ended, then of the one that runs
 

@@ -44,6 +44,12 @@ def describe_tensor(tensor: Any) -> TensorInfo | None:
     return None if info is None else TensorInfo(*info)
 
 
+def export_once(tensor: Any) -> Any:
+    """What a wrapper keeps of a tensor: the DLPack capsule if only ``tensor.__dlpack__()`` says where its memory is, so
+    that launches do not call it again; else the tensor, whose memory each launch asks for."""
+    return _native.export_once(tensor)
+
+
 def malloc(nbytes: int, *, uncached: bool = False) -> int:
     """Allocate ``nbytes`` of device memory; the address.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 # At import rather than in the first call, whose latency is a budget.
 from flydsl.runtime.launching import reserve_type
-from flydsl.runtime.memory import describe_tensor
+from flydsl.runtime.memory import describe_tensor, export_once
 from flydsl.runtime.plan import MAX_RANK, TensorArgument
 from flydsl.tracing.diagnostics import warn_annotation_value_mismatch
 
@@ -105,8 +105,9 @@ class MemRefJitArg:
         use_32bit_stride: bool = False,
         dynamic_layout: bool = False,
     ) -> None:
-        info = _describe(tensor)
         self.tensor = tensor
+        self._exported = export_once(tensor)
+        info = _describe(self._exported)
         self.dtype, self.real_shape, self.real_stride = info[0], tuple(info[1]), tuple(info[2])
         if len(self.real_shape) > MAX_RANK:
             raise ValueError(f"a kernel takes tensors of rank 1 to {MAX_RANK}, got rank {len(self.real_shape)}")
@@ -182,7 +183,7 @@ class MemRefJitArg:
     # ---- protocol
 
     #: What the launcher reads.
-    __flydsl_runtime_arg__ = property(operator.attrgetter("tensor"))
+    __flydsl_runtime_arg__ = property(operator.attrgetter("_exported"))
 
     @property
     def __flydsl_runtime_key__(self) -> Any:
@@ -234,7 +235,7 @@ class MemRefJitArg:
 
     def __c_abi_spec__(self) -> list[tuple[Any, Any]]:
         def fill(argument: Any, slot: Any) -> None:
-            slot.value = _describe(getattr(argument, "tensor", argument))[3]
+            slot.value = _describe(getattr(argument, "_exported", argument))[3]
 
         return [(ctypes.c_void_p, fill)]
 
@@ -429,13 +430,11 @@ def _builtin_registration(py_type: type) -> tuple[Any, Any] | None:
 
 def _check_scalar(name: str, annotation: Any, value: Any) -> None:
     """Range and kind of a Python number for a numeric annotation (or the default type of the number)."""
-    if isinstance(value, (bool, int)) and getattr(annotation, "is_integer", False):
-        width, signed = annotation.width, annotation.signed
-        low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed and width > 1 else (0, (1 << width) - 1)
-        if not low <= int(value) <= high:
-            raise OverflowError(f"argument {name!r}: {value} does not fit {annotation.__name__} ({low} .. {high})")
-    if isinstance(value, float) and getattr(annotation, "is_integer", False):
-        raise TypeError(f"argument {name!r}: {annotation.__name__} got the float {value!r}; convert it with int(...)")
+    from flydsl.expr._number_protocol import misfit
+
+    error = misfit(annotation, value)
+    if error is not None:
+        raise type(error)(f"argument {name!r}: {error}")
 
 
 def is_tensor(value: Any) -> bool:

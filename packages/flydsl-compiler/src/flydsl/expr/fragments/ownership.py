@@ -87,6 +87,7 @@ class ThreadValues:
 
     @property
     def threads(self) -> int:
+        """Number of threads."""
         return math.prod(extent for extent, _ in self.leaves(0))
 
     @property

@@ -56,6 +56,7 @@ class Staged:
         return None
 
     def ahead(self, stages: int) -> int:
+        """Tiles between the start of a load and its use."""
         if self.reach < 1:
             raise ValueError(f"Staged: reach must be 1 or more, got {self.reach}")
         if self.refilled and (self.reach > 1 or not self.pieces or stages < 2):
@@ -64,12 +65,15 @@ class Staged:
         return self.reach + self.refilled
 
     def period(self, stages: int) -> int:
+        """Tiles after which registers are used again."""
         return self.reach
 
     def start(self, tile: Any, number: Any, stages: int, piece: int) -> None:
+        """Load a tile, or a piece of it, into registers."""
         self.load(tile, self._slot(number), *([piece] if self.pieces else []))
 
     def finish(self, number: Any, stages: int, piece: int | None = None) -> None:
+        """Write a tile, or a piece of it, from registers to its stage of LDS."""
         self.store(self._slot(number), number % stages, *([] if piece is None else [piece]))
 
     def _slot(self, number: Any) -> int:
@@ -94,14 +98,17 @@ class _Ring:
         return None
 
     def ahead(self, stages: int) -> int:
+        """Tiles between the start of a copy and its use. ValueError for fewer than two stages."""
         if stages < 2:
             raise ValueError(f"{type(self).__name__} needs two stages or more: one is read while another is filled")
         return stages - 1
 
     def period(self, stages: int) -> int:
+        """Tiles after which a stage is used again."""
         return stages
 
     def start(self, tile: Any, number: Any, stages: int, piece: int) -> None:
+        """Start the copy of a tile, or of a piece of it, to its stage."""
         self.move(tile, number % stages, *([piece] if self.pieces else []))
 
     def finish(self, number: Any, stages: int) -> None:
@@ -140,9 +147,11 @@ class Direct(_Ring):
 
     @property
     def counter(self) -> str | None:
+        """Counter of the copies in flight: their own, or that of vector memory."""
         return "async" if target_row().has("async_lds_copy") else "vm"
 
     def ahead(self, stages: int) -> int:
+        """Tiles between the start of a copy and its use. ValueError for a target without direct copies."""
         if not (target_row().has("buffer_lds_dma32") or target_row().has("async_lds_copy")):
             raise ValueError(f"Direct copies to LDS are of gfx9 and gfx1250, the target is {target_arch()}: use Staged")
         return super().ahead(stages)
@@ -157,9 +166,11 @@ class TensorMove(_Ring):
 
     @property
     def counter(self) -> str | None:
+        """Counter of the moves in flight."""
         return "tensor"
 
     def ahead(self, stages: int) -> int:
+        """Tiles between the start of a move and its use. ValueError for a target without tensor moves."""
         require_feature("TensorMove", "tensor_data_mover", "; use Staged")
         return super().ahead(stages)
 

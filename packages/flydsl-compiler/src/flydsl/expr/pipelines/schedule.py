@@ -231,6 +231,7 @@ class Pipeline:
 
     @property
     def is_static(self) -> bool:
+        """Whether the number of tiles is known while tracing."""
         return isinstance(self.tiles, int)
 
     def _only_producers(self, body: Callable[[], Any]) -> None:

@@ -48,18 +48,22 @@ def LDSReadTrans(trans_granularity: int, bit_size: int) -> ir.Type:
 
 
 def LDSReadTrans4_64b() -> ir.Type:
+    """`LDSReadTrans` of 4-bit elements, 64 bits a lane."""
     return LDSReadTrans(4, 64)
 
 
 def LDSReadTrans8_64b() -> ir.Type:
+    """`LDSReadTrans` of 8-bit elements, 64 bits a lane."""
     return LDSReadTrans(8, 64)
 
 
 def LDSReadTrans6_96b() -> ir.Type:
+    """`LDSReadTrans` of 6-bit elements, 96 bits a lane."""
     return LDSReadTrans(6, 96)
 
 
 def LDSReadTrans16_64b() -> ir.Type:
+    """`LDSReadTrans` of 16-bit elements, 64 bits a lane."""
     return LDSReadTrans(16, 64)
 
 
@@ -78,14 +82,17 @@ def BufferLoadAsyncLDS(bit_size: int) -> ir.Type:
 
 
 def BufferLoadAsyncLDS32b() -> ir.Type:
+    """`BufferLoadAsyncLDS` of 32 bits a lane."""
     return BufferLoadAsyncLDS(32)
 
 
 def BufferLoadAsyncLDS96b() -> ir.Type:
+    """`BufferLoadAsyncLDS` of 96 bits a lane."""
     return BufferLoadAsyncLDS(96)
 
 
 def BufferLoadAsyncLDS128b() -> ir.Type:
+    """`BufferLoadAsyncLDS` of 128 bits a lane."""
     return BufferLoadAsyncLDS(128)
 
 
@@ -96,14 +103,17 @@ def GlobalLoadAsyncLDS(bit_size: int) -> ir.Type:
 
 
 def GlobalLoadAsyncLDS32b() -> ir.Type:
+    """`GlobalLoadAsyncLDS` of 32 bits a lane."""
     return GlobalLoadAsyncLDS(32)
 
 
 def GlobalLoadAsyncLDS96b() -> ir.Type:
+    """`GlobalLoadAsyncLDS` of 96 bits a lane."""
     return GlobalLoadAsyncLDS(96)
 
 
 def GlobalLoadAsyncLDS128b() -> ir.Type:
+    """`GlobalLoadAsyncLDS` of 128 bits a lane."""
     return GlobalLoadAsyncLDS(128)
 
 

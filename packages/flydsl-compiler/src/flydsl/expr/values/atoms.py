@@ -56,24 +56,29 @@ class CopyAtom(_Stateful):
 
     @property
     def val_bits(self) -> int:
+        """Bits of a value in the counting of the thread-value layouts."""
         return self.type.val_bits
 
     @property
     def thr_layout(self) -> Any:
+        """The threads that execute the instruction together."""
         return fly.static(self.type.thr_layout)
 
     thr_id = thr_layout
 
     @property
     def layout_src_tv(self) -> Any:
+        """(thread, value) of the source to the place in it."""
         return fly.static(self.type.tv_layout_src)
 
     @property
     def layout_dst_tv(self) -> Any:
+        """(thread, value) of the destination to the place in it."""
         return fly.static(self.type.tv_layout_dst)
 
     @property
     def layout_ref_tv(self) -> Any:
+        """The (thread, value) numbering that the other two are compared in."""
         return fly.static(self.type.tv_layout_ref)
 
 
@@ -83,24 +88,29 @@ class MmaAtom(_Stateful):
 
     @property
     def thr_layout(self) -> Any:
+        """The threads that execute the instruction together."""
         return fly.static(self.type.thr_layout)
 
     thr_id = thr_layout
 
     @property
     def shape_mnk(self) -> Any:
+        """Extents M, N and K of one instruction."""
         return fly.static(self.type.shape_mnk)
 
     @property
     def layout_A_tv(self) -> Any:  # noqa: N802
+        """(thread, value) of operand A to the place in the M x K block."""
         return fly.static(self.type.tv_layout_a)
 
     @property
     def layout_B_tv(self) -> Any:  # noqa: N802
+        """(thread, value) of operand B to the place in the N x K block."""
         return fly.static(self.type.tv_layout_b)
 
     @property
     def layout_C_tv(self) -> Any:  # noqa: N802
+        """(thread, value) of the accumulator to the place in the M x N block."""
         return fly.static(self.type.tv_layout_c)
 
 
@@ -115,18 +125,22 @@ class TiledCopy(FlyValue):
 
     @property
     def tile_mn(self) -> Any:
+        """The tile that all threads cover with one call."""
         return fly.static(self.type.tile_mn)
 
     @property
     def layout_tv_tiled(self) -> Any:
+        """(thread, value) to the place in the tile."""
         return fly.static(self.type.layout_thr_val)
 
     @property
     def layout_src_tv_tiled(self) -> Any:
+        """(thread, value) of the source to the place in the tile."""
         return fly.static(self.type.tiled_tv_layout_src)
 
     @property
     def layout_dst_tv_tiled(self) -> Any:
+        """(thread, value) of the destination to the place in the tile."""
         return fly.static(self.type.tiled_tv_layout_dst)
 
     def set_value(self, field: Any, value: Any = None) -> TiledCopy:
@@ -155,30 +169,37 @@ class TiledMma(FlyValue):
 
     @property
     def atom_layout(self) -> Any:
+        """How the atoms of the wave groups lie in M, N and K."""
         return fly.static(self.type.atom_layout)
 
     @property
     def permutation_mnk(self) -> Any:
+        """The tiler that permutes M, N and K."""
         return fly.static(self.type.permutation)
 
     @property
     def tile_size_mnk(self) -> Any:
+        """Extents M, N and K of one call of all threads."""
         return fly.static(self.type.tile_size_mnk)
 
     @property
     def thr_layout_vmnk(self) -> Any:
+        """(thread of the atom, M, N, K) to the thread of the workgroup."""
         return fly.static(self.type.thr_layout_vmnk)
 
     @property
     def tv_layout_A_tiled(self) -> Any:  # noqa: N802
+        """(thread, value) of operand A to the place in the M x K tile."""
         return fly.static(self.type.tiled_tv_layout_a)
 
     @property
     def tv_layout_B_tiled(self) -> Any:  # noqa: N802
+        """(thread, value) of operand B to the place in the N x K tile."""
         return fly.static(self.type.tiled_tv_layout_b)
 
     @property
     def tv_layout_C_tiled(self) -> Any:  # noqa: N802
+        """(thread, value) of the accumulator to the place in the M x N tile."""
         return fly.static(self.type.tiled_tv_layout_c)
 
     def set_value(self, field: Any, value: Any = None) -> TiledMma:

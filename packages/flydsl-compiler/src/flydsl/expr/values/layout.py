@@ -25,10 +25,12 @@ class _LayoutQueries(NestedValue):
 
     @property
     def shape(self) -> IntTuple:
+        """Extents of the modes."""
         return functions.get_shape(self)
 
     @property
     def stride(self) -> IntTuple:
+        """Index distance of a step in each mode, congruent to the shape."""
         return functions.get_stride(self)
 
     @dsl_loc_tracing
@@ -56,10 +58,12 @@ class Layout(_LayoutQueries):
 
     @property
     def is_static_shape(self) -> bool:
+        """Whether all extents are known while tracing."""
         return self.type.is_static_shape
 
     @property
     def is_static_stride(self) -> bool:
+        """Whether all strides are known while tracing."""
         return self.type.is_static_stride
 
     def get_hier_coord(self, index: Any) -> IntTuple:
@@ -81,30 +85,37 @@ class ComposedLayout(_LayoutQueries):
 
     @property
     def is_static_inner(self) -> bool:
+        """Whether the inner function is known while tracing."""
         return self.type.is_static_inner
 
     @property
     def is_static_outer(self) -> bool:
+        """Whether the outer layout is known while tracing."""
         return self.type.is_static_outer
 
     @property
     def is_static_offset(self) -> bool:
+        """Whether the offset is known while tracing."""
         return self.type.is_static_offset
 
     @property
     def stride(self) -> IntTuple:
+        """TypeError: only the outer layout has strides."""
         raise TypeError("a composed layout has no stride; use .outer.stride")
 
     @property
     def inner(self) -> Any:
+        """The function applied last: a swizzle or a layout."""
         return functions.composed_get_inner(self)
 
     @property
     def offset(self) -> IntTuple:
+        """What is added between outer and inner."""
         return functions.composed_get_offset(self)
 
     @property
     def outer(self) -> Any:
+        """The layout that takes the coordinate."""
         return functions.composed_get_outer(self)
 
 
@@ -120,14 +131,17 @@ class Swizzle(FlyValue):
 
     @property
     def mask(self) -> int:
+        """Number of bits that are exchanged."""
         return self.type.mask
 
     @property
     def base(self) -> int:
+        """Lowest bit that changes: the chunk that stays whole has ``2 ** base`` elements."""
         return self.type.base
 
     @property
     def shift(self) -> int:
+        """Distance from the bits that change to those that they are changed by."""
         return self.type.shift
 
 
@@ -137,22 +151,27 @@ class CoordSwizzle(FlyValue):
 
     @property
     def mask(self) -> int:
+        """Number of bits that are exchanged."""
         return self.type.mask
 
     @property
     def base_row(self) -> int:
+        """Lowest bit of the row that is used."""
         return self.type.base_row
 
     @property
     def mode_row(self) -> list[int]:
+        """Path of the mode of the coordinate that is the row."""
         return self.type.mode_row
 
     @property
     def base_col(self) -> int:
+        """Lowest bit of the column that changes."""
         return self.type.base_col
 
     @property
     def mode_col(self) -> list[int]:
+        """Path of the mode of the coordinate that is the column."""
         return self.type.mode_col
 
 
@@ -162,10 +181,12 @@ class Tile(FlyValue):
 
     @property
     def rank(self) -> int:
+        """Number of modes."""
         return self.type.rank
 
     @property
     def is_leaf(self) -> bool:
+        """Whether it is a single entry."""
         return self.type.is_leaf
 
     def unpack(self) -> Any:

@@ -120,6 +120,7 @@ class Pointer(FlyValue):
 
     @property
     def address_space(self) -> Any:
+        """Memory that it points to: global, shared, register or a buffer resource."""
         return address_space_of(self.type)
 
     memspace = address_space
@@ -131,6 +132,7 @@ class Pointer(FlyValue):
 
     @property
     def llvm_ptr(self) -> Any:
+        """The address as an LLVM pointer."""
         return functions.to_llvm_ptr(self)
 
     def __add__(self, offset: Any) -> Any:
@@ -150,6 +152,7 @@ class Pointer(FlyValue):
         return functions.ptr_load(self, dtype)
 
     def store(self, value: Any) -> None:
+        """Store one element here."""
         functions.ptr_store(value, self)
 
     def __iter__(self) -> Any:
@@ -162,6 +165,7 @@ class Pointer(FlyValue):
         (self + i).store(value)
 
     def view(self, layout: Any) -> Any:
+        """The tensor of a layout from here on."""
         return functions.make_view(self, layout)
 
 
@@ -171,6 +175,7 @@ class Tensor(FlyValue):
 
     @property
     def is_coord_tensor(self) -> bool:
+        """Whether elements are coordinates, of no memory."""
         return isinstance(self.type, fly.CoordTensorType)
 
     def _memref_type(self, what: str) -> Any:
@@ -198,6 +203,7 @@ class Tensor(FlyValue):
 
     @property
     def address_space(self) -> Any:
+        """Memory that it lies in: global, shared, register or a buffer resource."""
         return address_space_of(self._memref_type("address space"))
 
     memspace = address_space
@@ -214,6 +220,7 @@ class Tensor(FlyValue):
 
     @property
     def layout(self) -> Any:
+        """The layout from coordinates to elements."""
         return functions.get_layout(self)
 
     @property
@@ -223,18 +230,22 @@ class Tensor(FlyValue):
 
     @property
     def shape(self) -> IntTuple:
+        """Extents of the modes."""
         return functions.get_shape(self)
 
     @property
     def stride(self) -> IntTuple:
+        """Elements between neighbours of each mode, congruent to the shape."""
         return functions.get_stride(self)
 
     @property
     def rank(self) -> int:
+        """Number of modes at the top level."""
         return fly.rank(self)
 
     @property
     def depth(self) -> int:
+        """Deepest nesting of the shape: 0 for a single extent."""
         return fly.depth(self)
 
     def __iter__(self) -> Any:

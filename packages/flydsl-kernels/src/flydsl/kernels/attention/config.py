@@ -11,7 +11,7 @@ import flydsl.expr as fx
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS
 from ..parts.index import mod
-from ..target import Target
+from ..target import MATRIX_ARCHS, Target
 from .tiles import CHUNK, Tile, tiles_of
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
     "choose", "choose_backward", "is_short", "matrix_of", "supported",
 ]
 
-ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
+ARCHS = MATRIX_ARCHS
 LARGEST = 256  # head dimension
 STEP = 32  # of head dimensions that kernels have; others are padded
 STATISTICS = 2  # of a row of queries that gradients of keys take

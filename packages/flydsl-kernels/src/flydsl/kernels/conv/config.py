@@ -13,7 +13,7 @@ from ..host.config import KernelConfig, require
 from ..host.dense import Extent
 from ..host.dtypes import FLOATS
 from ..parts.index import align_up, cdiv
-from ..target import Target
+from ..target import MATRIX_ARCHS, Target
 
 __all__ = ["BLOCK_K", "CHUNK", "ConvConfig", "choose_splits", "make_config"]
 
@@ -24,7 +24,6 @@ CHUNK = 8  # 16-bit channels of one access: 16 bytes
 STAGES = 2
 THREADS = 256
 TILES = ((128, 128), (128, 64), (64, 64))
-SUPPORTED = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
 FEWEST_TILES, MOST_SPLITS = 8, 16  # tiles of k that are worth a workgroup, and how many may share an output tile
 
 
@@ -41,6 +40,7 @@ class ConvConfig(KernelConfig):
         taps, channels: of the filter, and of the input, a multiple of 8 words; None: they are given at the launch.
         bias: an f32 of each output channel is added.
         splits: workgroups that share the k of a tile; their sums in f32 are added by a second kernel.
+        sums: the output is f32 [positions, channels], without a bias.
     """
 
     dtype: str
@@ -54,6 +54,7 @@ class ConvConfig(KernelConfig):
     channels: int | None = None
     bias: bool = False
     splits: int = 1
+    sums: bool = False
 
     @property
     def threads(self) -> int:
@@ -81,7 +82,7 @@ class ConvConfig(KernelConfig):
     @property
     def out(self) -> Any:
         """Class of the output."""
-        return self.word
+        return fx.Float32 if self.sums else self.word
 
     def tiles(self, sizes: Mapping[str, Any]) -> Any:
         """Tiles of k of a launch."""
@@ -172,7 +173,7 @@ def make_config(where: str, target: Target, dtype: str, m: int, columns: int, **
     Raises:
         ValueError: the architecture or an option is not supported.
     """
-    target.require(where, *SUPPORTED)
+    target.require(where, *MATRIX_ARCHS)
     require(where, dtype in ("f16", "bf16", "fp8"), f"dtype must be 'f16', 'bf16' or 'fp8', got {dtype!r}")
     if dtype == "fp8":
         target.require_fp8(where)

@@ -180,12 +180,12 @@ def _coordinates(at: Any) -> list[Any]:
 
 @flyc.jit
 def _store(tensors, sizes, mma, total, group, share, config):
-    """The output [N, channels, positions] of a group, or its part in f32: a lane holds some positions of one or a few
-    channels."""
+    """The output [N, channels, positions] of a group (sums [N, positions, channels]), or its part in f32: a lane holds
+    some positions of one or a few channels."""
     split = config.splits > 1
     element, (tile_m, tile_n, _) = fx.Float32 if split else config.out, fx.block_idx
     m, n, volume = sizes["m"], sizes["n"], sizes["do"] * sizes["ho"] * sizes["wo"]
-    single = fx.make_copy_atom(fx.UniversalCopy16b(), config.out)
+    single = fx.make_copy_atom(fx.UniversalCopy16b(), config.word)
     mine = fx.make_tiled_copy_C(single, mma).get_slice(fx.thread_idx.x)
     tile = fx.make_view((0, 0), fx.make_identity_layout((config.block_m, config.block_n)))
     at = mine.partition_D(tile)
@@ -199,14 +199,18 @@ def _store(tensors, sizes, mma, total, group, share, config):
             value = flat[i]
             if fx.const_expr(config.bias and not split):
                 value = value + (pointer(tensors["bias"], fx.Float32) + (group * n + column)).load()
-            image, position = row // volume, row % volume
-            place = (fx.Int64(image) * channels + (group * n + column)) * volume + position
+            channel = group * n + column
+            if fx.const_expr(config.sums):
+                place = row * channels + channel
+            else:
+                place = (fx.Int64(row // volume) * channels + channel) * volume + row % volume
             (y + place).store(value.to(element))
 
 
 @flyc.kernel
 def add_parts_kernel(tensors, count: fx.Int64, channels: fx.Int32, volume: fx.Int32, config: fx.Constexpr):
-    """A thread adds the parts of an element of the output [N, channels, volume], of `count` in all, in their order."""
+    """A thread adds the parts of an element of the output, of `count` in all, in their order. With a bias it is [N,
+    channels, volume]."""
     at = fx.Int64(fx.block_idx.x) * config.threads + fx.thread_idx.x
     if at < count:
         parts, total = pointer(tensors["parts"], fx.Float32) + at, fx.Float32(0.0)

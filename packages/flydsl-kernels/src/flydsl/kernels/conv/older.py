@@ -6,7 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ..host.arrays import contiguous
+from ..host.arrays import launch as run
 from ..host.config import require
+from ..host.dtypes import dtype_name
+from ..target import target
 
 __all__ = ["compile_conv3d_implicit", "compile_conv3d_implicit_fp8", "conv3d_implicit", "conv3d_implicit_fp8"]
 
@@ -38,13 +42,14 @@ def compile_conv3d_implicit(n: int, c: int, d: int, h: int, w: int, k: int, kt: 
                             tile: Any = None, wgm: int = 1) -> Callable[..., None]:
     """``launch(y, x_ndhwc, w_ktrsc, bias=None, stream=None)`` for one size: channels last, y (n, k, do, ho, wo) dense.
 
-    `splitk`, `tile` and `wgm` chose among kernels that give the same values; here the shapes do.
+    With `splitk` of more than one, y may also be f32 (n do ho wo, k): the sums themselves, without a bias, for callers
+    that finish them. `splitk`, `tile` and `wgm` chose among kernels that give the same values; here the shapes do.
 
     Raises:
         ValueError: of `launch`, for arrays of other sizes, or a bias that is not empty where there is none.
     """
     return _launcher("compile_conv3d_implicit", (n, d, h, w, c), (k, kt, kh, kw, c), (st, sh, sw), (pt, ph, pw),
-                     has_bias, 2)
+                     has_bias, 2, splitk > 1)
 
 
 def compile_conv3d_implicit_fp8(n: int, c: int, d: int, h: int, width: int, k: int, kt: int, kh: int, kw: int, st: int,
@@ -56,15 +61,18 @@ def compile_conv3d_implicit_fp8(n: int, c: int, d: int, h: int, width: int, k: i
 
 
 def _launcher(where: str, x_shape: tuple[int, ...], w_shape: tuple[int, ...], stride: tuple[int, ...],
-              padding: tuple[int, ...], has_bias: bool, element_bytes: int) -> Callable[..., None]:
-    from .op import CONV, out_sizes
+              padding: tuple[int, ...], has_bias: bool, element_bytes: int, sums: bool = False) -> Callable[..., None]:
+    from .op import CONV, out_sizes, plan_sums
 
     sizes = out_sizes(x_shape[1:-1], w_shape[1:-1], stride, padding, (1, 1, 1))
     require(where, min(sizes) > 0, f"the filter {w_shape[1:-1]} does not fit the input {x_shape[1:-1]}")
     y_shape = x_shape[0], w_shape[0], *sizes
+    sums_shape = x_shape[0] * math.prod(sizes), w_shape[0]
 
     def launch(y: Any, x_ndhwc: Any, w_ktrsc: Any, bias: Any = None, stream: Any = None) -> None:
-        for name, array, shape in (("y", y, y_shape), ("x_ndhwc", x_ndhwc, x_shape), ("w_ktrsc", w_ktrsc, w_shape)):
+        unfinished = sums and dtype_name(y, f"{where}: y", ("f32", "f16", "bf16")) == "f32"
+        for name, array, shape in (("y", y, sums_shape if unfinished else y_shape), ("x_ndhwc", x_ndhwc, x_shape),
+                                   ("w_ktrsc", w_ktrsc, w_shape)):
             _require_shape(where, name, array, shape)
         require(where, x_ndhwc.dtype.itemsize == element_bytes,
                 f"x_ndhwc must have elements of {element_bytes} bytes, got {x_ndhwc.dtype}")
@@ -72,6 +80,12 @@ def _launcher(where: str, x_shape: tuple[int, ...], w_shape: tuple[int, ...], st
         require(where, has_bias or not given, "it was built without a bias: has_bias=True takes one")
         require(where, given or not has_bias, "it was built with a bias, and got none")
         x, w = (array.reshape(shape).movedim(-1, 1) for array, shape in ((x_ndhwc, x_shape), (w_ktrsc, w_shape)))
+        if unfinished:
+            require(where, contiguous(y) is y, "y must be dense")
+            plan = plan_sums(where, target(), x, w, stride, padding)
+            assert plan.launcher is not None
+            run(plan.launcher(), x, *plan.operands(y), stream=stream)
+            return
         CONV.run(x, w, bias if given else None, stride, padding, (1, 1, 1), 1, stream=stream, into=(y.view(y_shape),))
 
     return launch

@@ -10,8 +10,7 @@ from ..host.arrays import array_dtype, contiguous, is_torch, permuted
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..op import Gradient, Op, Plan, Result
-from ..target import Target
-from .config import SUPPORTED
+from ..target import MATRIX_ARCHS, Target
 from .operands import Product, filter_bytes, input_bytes, parts_bytes, plan_product
 
 __all__ = ["OPS"]
@@ -83,10 +82,24 @@ def _dtypes(where: str, x: Any, *others: Any, accepted: tuple[str, ...] = HALVES
 # ------------------------------------------------------------------------------------------- plans
 
 
+def _product(x: Any, weight: Any, out: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Product:
+    return Product(_view(x, 1, groups, (1, 0, 3, 4, 5, 2)), _view(weight, 0, groups, (0, 1, 3, 4, 5, 2)),
+                   _three(out, 1), _three(stride, 1), _three(padding, 0), _three(dilation, 1),
+                   keep=(weight, f"conv {groups}"))
+
+
+def plan_sums(where: str, target: Target, x: Any, weight: Any, stride: Any, padding: Any) -> Plan:
+    """The plan of a convolution of 16-bit arrays of checked shapes, whose result is f32 [positions, channels]."""
+    dtype, once = _dtypes(where, x, weight), (1, 1, 1)
+    out = out_sizes(x.shape[2:], weight.shape[2:], stride, padding, once)
+    product = _product(x, weight, out, stride, padding, once, 1)
+    return plan_product(where, target, dtype, product, sums=True)
+
+
 def _plan(target: Target, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
           groups: int) -> Plan | None:
     where = "conv"
-    target.require(where, *SUPPORTED)
+    target.require(where, *MATRIX_ARCHS)
     dtype = _dtypes(where, x, weight, accepted=(*HALVES, "fp8"))
     if dtype == "fp8":
         target.require_fp8(where)
@@ -97,9 +110,7 @@ def _plan(target: Target, x: Any, weight: Any, bias: Any, stride: Any, padding: 
     out = _check(where, x.shape, weight.shape, bias, stride, padding, dilation, groups)
     if 0 in x.shape:
         return None
-    product = Product(_view(x, 1, groups, (1, 0, 3, 4, 5, 2)), _view(weight, 0, groups, (0, 1, 3, 4, 5, 2)),
-                      _three(out, 1), _three(stride, 1), _three(padding, 0), _three(dilation, 1),
-                      keep=(weight, f"conv {groups}"))
+    product = _product(x, weight, out, stride, padding, dilation, groups)
     return plan_product(where, target, dtype, product, _float32(bias))
 
 
@@ -107,7 +118,7 @@ def _plan_input(target: Target, dy: Any, weight: Any, size: Any, stride: Any, pa
                 groups: int) -> Plan | None:
     """The transposed convolution: zeros between the elements of dy, the filter turned around."""
     where = "conv_input_grad"
-    target.require(where, *SUPPORTED)
+    target.require(where, *MATRIX_ARCHS)
     dtype = _dtypes(where, dy, weight)
     _require_ranks(where, dy=dy, weight=weight)
     _check_gradient(where, dy, weight.shape, (dy.shape[0], weight.shape[1] * groups, *size), stride, padding, dilation,
@@ -126,7 +137,7 @@ def _plan_weight(target: Target, dy: Any, x: Any, taps: Any, stride: Any, paddin
                  groups: int) -> Plan | None:
     """Input channels as images, images as channels, dy as the filter: stride and dilation change places."""
     where = "conv_weight_grad"
-    target.require(where, *SUPPORTED)
+    target.require(where, *MATRIX_ARCHS)
     dtype = _dtypes(where, dy, x)
     _require_ranks(where, dy=dy, x=x)
     require(where, groups >= 1, f"groups must be positive, got {groups}")
@@ -322,7 +333,7 @@ CONV_INPUT_GRAD = Op(
     "Gradient of the input of `conv`, of a size: the transposed convolution", public=False, numpy=False,
     results=lambda dy, weight, size, stride, padding, dilation, groups: (
         Result((dy.shape[0], weight.shape[1] * groups, *size), dy.dtype),),
-    plan=_plan_input, sample=_sample_input, archs=SUPPORTED, widths=(9,), workspace=_input_workspace,
+    plan=_plan_input, sample=_sample_input, archs=MATRIX_ARCHS, widths=(9,), workspace=_input_workspace,
     reference=lambda dy, weight, size, *options: _reference_gradient(
         dy, dy.new_zeros(dy.shape[0], weight.shape[1] * options[-1], *size), weight, 0, *options),
 )
@@ -332,7 +343,7 @@ CONV_WEIGHT_GRAD = Op(
     "Gradient of the weight of `conv`", public=False, numpy=False,
     results=lambda dy, x, taps, stride, padding, dilation, groups: (
         Result((dy.shape[1], x.shape[1] // groups, *taps), dy.dtype),),
-    plan=_plan_weight, sample=_sample_weight, archs=SUPPORTED, widths=(9,), workspace=_weight_workspace,
+    plan=_plan_weight, sample=_sample_weight, archs=MATRIX_ARCHS, widths=(9,), workspace=_weight_workspace,
     reference=lambda dy, x, taps, *options: _reference_gradient(
         dy, x, dy.new_zeros(dy.shape[1], x.shape[1] // options[-1], *taps), 1, *options),
 )
@@ -343,7 +354,8 @@ CONV = Op(
     results=lambda x, weight, bias, stride, padding, dilation, groups: (Result((
         x.shape[0], weight.shape[0], *_check("conv", x.shape, weight.shape, bias, stride, padding, dilation, groups)),
         "bf16" if x.dtype.itemsize == 1 else x.dtype),),
-    plan=_plan, sample=_sample, reference=_reference, archs=SUPPORTED, widths=(9, 4), workspace=_workspace, form=_conv,
+    plan=_plan, sample=_sample, reference=_reference, archs=MATRIX_ARCHS, widths=(9, 4), workspace=_workspace,
+    form=_conv,
     gradient=Gradient(_gradient, _save), flops=_flops,
     bench=lambda target, rows: [(f"conv 3 x 3, 128 channels, {dtype}", (56, 56), {"dtype": dtype, "channels": 128})
                                 for dtype in ("bf16", "fp8")],

@@ -93,7 +93,7 @@ class Product:
 
 
 def plan_product(where: str, target: Target, dtype: str, p: Product, bias: Any = None, finish: Any = None,
-                 result: Any = None) -> Plan:
+                 result: Any = None, sums: bool = False) -> Plan:
     """The plan of a product whose filter's taps are static where it is kept, else given at the launch.
 
     fp8 operands are laid out as bytes and passed as words of two.
@@ -101,6 +101,7 @@ def plan_product(where: str, target: Target, dtype: str, p: Product, bias: Any =
     Args:
         bias: f32 of each output channel, or None.
         result: where it is written, if not to the operation's result.
+        sums: the result is f32 [positions, channels].
     """
     groups, images, *space, channels = p.x.shape
     count, taps = p.w.shape[1], tuple(p.w.shape[2:5])
@@ -110,8 +111,8 @@ def plan_product(where: str, target: Target, dtype: str, p: Product, bias: Any =
     static, tiles = p.keep is not None, cdiv(math.prod(taps) * padded, BLOCK_K)
     splits = choose_splits(target, m, count, groups, tiles)
     config = make_config(where, target, dtype, m, count, stride=p.stride, padding=p.padding, dilation=p.dilation,
-                         upsample=p.upsample, splits=splits, bias=bias is not None, taps=taps if static else None,
-                         channels=padded if static else None)
+                         upsample=p.upsample, splits=splits, bias=bias is not None, sums=sums,
+                         taps=taps if static else None, channels=padded if static else None)
     x = input_order(target, p.x, per)
     w = filter_order(target, p.w, per) if p.keep is None else in_order(
         p.keep[0], p.keep[1], lambda _: filter_order(target, p.w, per))

@@ -19,13 +19,13 @@ from ..gemm.op import GEMM
 from ..host.arrays import as_rows
 from ..host.config import require
 from ..host.dtypes import dtype_name
-from ..moe.config import ARCHS, GroupedConfig
+from ..moe.config import GroupedConfig
 from ..moe.experts import experts_config
 from ..moe.grouped import launch_grouped
 from ..moe.weights import ordered, weight_dtype
 from ..op import Gradient, Op, Plan, Result, like, scratch_of
 from ..parts.index import cdiv
-from ..target import Target
+from ..target import MATRIX_ARCHS, Target
 
 __all__ = ["MLP", "OPS"]
 
@@ -109,7 +109,7 @@ MLP = Op(
         activation, limit: as of :func:`moe`.
     """,
     results=lambda x, *_: (like(x),), plan=_plan, reference=_reference, widths=(64, 72), sample=_sample, numpy=False,
-    tolerance=2.0**-7, archs=ARCHS,
+    tolerance=2.0**-7, archs=MATRIX_ARCHS,
     gradient=Gradient(_gradient, _save, of=("x", "w_gate_up", "w_down")),
     workspace=partial(scratch_of, _plan),
     bench=lambda target, rows: [(f"mlp of {m} rows", (m, 2048), {"inter": 4096}) for m in (16, 1024)],

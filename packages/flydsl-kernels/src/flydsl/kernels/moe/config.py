@@ -22,11 +22,10 @@ from ..parts.reduce import Lds
 from ..parts.scales import WORD_K
 from ..parts.tensor_tile import TensorTile
 from ..parts.tile import CHUNK_BYTES, RowTile
-from ..target import Target
+from ..target import MATRIX_ARCHS, Target
 
-__all__ = ["ARCHS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "is_wide"]
+__all__ = ["FORMATS", "Format", "GroupedConfig", "grouped_config", "is_wide"]
 
-ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
 ACTIVATIONS = ("none", *GATED)
 WAVES = 4
 BLOCKS = (16, 32, 64, 128)
@@ -362,7 +361,7 @@ def is_wide(rows: int, columns: int) -> bool:
 def grouped_config(where: str, target: Target, *, waves: int = WAVES, k_waves: int = 1,
                    **fields: Any) -> GroupedConfig:
     """A checked configuration of so many `waves`. ValueError says what is not supported."""
-    target.require(where, *ARCHS)
+    target.require(where, *MATRIX_ARCHS)
     require(where, k_waves in (1, 2, 4), f"1, 2 or 4 groups of waves share k, got {k_waves}")
     config = GroupedConfig(target=target, n_waves=waves // k_waves, k_waves=k_waves, **fields)
     for name, known in (("dtype", ("f16", "bf16")), ("activation", ACTIVATIONS[config.gated :])):

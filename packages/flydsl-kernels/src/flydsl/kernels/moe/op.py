@@ -7,8 +7,8 @@ from typing import Any
 
 from ..elementwise.gated import activation_reference
 from ..op import Gradient, Op, Plan, Result, like, scratch_of
-from ..target import Target
-from .config import ARCHS, FORMATS
+from ..target import MATRIX_ARCHS, Target
+from .config import FORMATS
 from .experts import plan_experts
 from .gradient import plan_gradient
 from .sort_op import MOE_SORT, sample_routing
@@ -105,7 +105,7 @@ MOE_BWD = Op(
     "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     "Gradients of `moe` of x, w1, w2, weights, b1 and b2 (of no elements where there is no bias)",
     results=_moe_bwd_results, plan=plan_gradient, reference=_moe_bwd_reference, widths=(64,), public=False, numpy=False,
-    archs=ARCHS, tolerance=2.0**-6, workspace=None, sample=_sample_moe_bwd,
+    archs=MATRIX_ARCHS, tolerance=2.0**-6, workspace=None, sample=_sample_moe_bwd,
 )
 
 MOE = Op(
@@ -135,7 +135,7 @@ MOE = Op(
     """,
     results=lambda x, *_: (Result((x.shape[0], x.shape[1]), x.dtype),),
     plan=_plan, reference=_moe_reference, widths=(64, 72),
-    sample=_sample_moe, tolerance=2.0**-7, numpy=False, archs=ARCHS,
+    sample=_sample_moe, tolerance=2.0**-7, numpy=False, archs=MATRIX_ARCHS,
     gradient=Gradient(_moe_gradient, _save_moe, of=("x", "w1", "w2", "weights", "b1", "b2")),
     workspace=partial(scratch_of, _plan),
     bench=lambda target, rows: [

@@ -19,8 +19,7 @@ from torch.nn.utils.parametrize import is_parametrized
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .. import ops as _ops
-from ..conv.config import SUPPORTED
-from ..target import target
+from ..target import MATRIX_ARCHS, target
 
 __all__ = [
     "activation_kind", "activation_of", "convolve", "embedding_of", "is_activation", "is_embedding", "is_plain",
@@ -173,8 +172,8 @@ def embedding_of(module: nn.Module) -> Callable[[Any, torch.Tensor], torch.Tenso
 
 def refuse_conv(module: Any) -> str:
     """Why a module cannot use the kernels, or ""."""
-    if not target().name.startswith(SUPPORTED):
-        return f"convolutions are not available on {target().name}: they need {' or '.join(SUPPORTED)}"
+    if not target().name.startswith(MATRIX_ARCHS):
+        return f"convolutions are not available on {target().name}: they need {' or '.join(MATRIX_ARCHS)}"
     if module.padding_mode != "zeros":
         return f"padding mode {module.padding_mode}"
     odd = any(d * (t - 1) % 2 for t, d in zip(module.kernel_size, module.dilation, strict=True))

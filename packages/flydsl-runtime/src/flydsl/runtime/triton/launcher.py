@@ -58,6 +58,8 @@ class Launcher:
 
     def __call__(self, x: int, y: int, z: int, stream: int, function: int, packed: tuple[int, int, int], launch: Any,
                  enter: Callable[[Any], Any] | None, leave: Callable[[Any], Any] | None, *arguments: Any) -> None:
+        if not all(hasattr(extent, "__index__") for extent in (x, y, z)):
+            raise TypeError(f"the extents of a grid are integers, not {(x, y, z)}: triton.cdiv(n, BLOCK), n // BLOCK")
         if any(not 0 <= extent < 1 << 32 for extent in (x, y, z)):
             raise ValueError(f"a grid has extents from 0 to 2**32 - 1, not {(x, y, z)}")
         if x * y * z == 0:
