@@ -68,6 +68,17 @@ def test_vector_and_pointer_fields(run: Any) -> None:
     np.testing.assert_array_equal(run(body), X + 3)
 
 
+def test_last_vector_of_an_array_of_odd_size(run: Any) -> None:
+    out = run("""
+    odd = fx.SharedAllocator().allocate(fx.Array[fx.Float16, 19, 16]).peek().ptr
+    if t < 19:
+        odd[t] = X[t].to(fx.Float16)
+    fx.barrier()
+    Y[t] = fx.make_view(odd + 16, fx.make_layout(3, 1)).load().to(fx.Float32)[t % 3]
+    """)
+    np.testing.assert_array_equal(out, [16 + t % 3 for t in range(64)])
+
+
 def test_union_shares_its_bytes(run: Any) -> None:
     body = """
     Bits = fx.Union["i" : fx.Array[fx.Int32, 64], "f" : fx.Array[fx.Float32, 64]]

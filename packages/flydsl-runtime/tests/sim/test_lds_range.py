@@ -58,3 +58,31 @@ def test_far_offsets_are_dropped_and_read_zero(sim, build_dir, monkeypatch, arch
     monkeypatch.setenv("FLYDSL_SIM_CHECK", "oob")
     with pytest.raises(SimError, match="lane 1: check oob: .*write of 4 bytes at LDS offset 2147483647 of 256"):
         sim.run(image, kernel, (1,), (64,), [data, out])
+
+
+ALIGNED = """
+typedef unsigned short u16;
+static LDS u16 cells[3] __attribute__((loader_uninitialized, aligned(8)));
+KERNEL void whole(GLOBAL u32 *out) {
+  for (u32 i = 0; i < 3; ++i)
+    ((volatile LDS u16 *)cells)[i] = 17 + i;
+  u64 v;
+#if __GFX12__
+  asm volatile("ds_load_b64 %0, %1\\n s_wait_dscnt 0x0" : "=v"(v) : "v"((u32)(LDS u16 *)cells) : "memory");
+#else
+  asm volatile("ds_read_b64 %0, %1\\n s_waitcnt lgkmcnt(0)" : "=v"(v) : "v"((u32)(LDS u16 *)cells) : "memory");
+#endif
+  out[0] = v;
+  out[1] = v >> 32 & 0xffff;
+}
+"""
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1201"])
+def test_aligned_piece_of_which_a_part_is_allocated(sim, build_dir, monkeypatch, arch):
+    sim.set_arch(arch)
+    image = compile_gpu(SOURCE.split("static LDS")[0] + ALIGNED, arch, "2", build_dir)
+    monkeypatch.setenv("FLYDSL_SIM_CHECK", "oob")
+    out = np.full(2, 7, np.uint32)
+    sim.run(image, "whole", (1,), (1,), [out])
+    np.testing.assert_array_equal(out, [18 << 16 | 17, 19])

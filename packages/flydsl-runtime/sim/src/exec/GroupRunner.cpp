@@ -52,7 +52,9 @@ GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t pa
       observer(std::move(observer)) {
   const ArchInfo &arch = *d.program->arch;
   rows = arch.vgprRows;
-  ldsSize = d.kernel->ldsBytes + d.dynamicLds;
+  // Compilers read the whole of an aligned piece of which a part is asked, up to 16 bytes: memory is given out in larger
+  // pieces than that.
+  ldsSize = (d.kernel->ldsBytes + d.dynamicLds + 15) / 16 * 16;
   // A dynamic stack needs more than the descriptor's fixed size.
   scratchPerLane = d.kernel->scratchBytes + (d.kernel->dynamicStack ? 16384 : 0);
   // WAVESIZE of COMPUTE_TMPRING_SIZE: 15 bits of 1 KiB before gfx12, 18 bits of 256 bytes.
