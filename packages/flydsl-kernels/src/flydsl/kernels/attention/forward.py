@@ -132,7 +132,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
                 do(softmax.begin())
 
             pipeline = fx.Pipeline(end - begin, config.stages, passing.producer(), rolled=config.rolled,
-                                   kept=config.kept, last=True)
+                                   kept=config.kept)
             keys = PassingTiles((k_tile,), sources, config.direct)
             pipeline.start(queries.load, (keys.producer(), begin_weighing))
             begun = reads_ahead(q) if fx.const_expr(config.splits_turn) else 0
