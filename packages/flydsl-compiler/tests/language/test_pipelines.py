@@ -124,7 +124,7 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
     specialised = (fx.WaveGroups(THREADS // fx.num_warp_threads()), 3) if fx.const_expr(mode == "specialised") else None
     number = fixed if bound.endswith("static") else tiles
     pipeline = fx.Pipeline(number, stages, producers, whole_turns=bound == "whole", rolled=rolled, groups=groups,
-                           kept=int(mode == "kept"), specialised=specialised, last=bool(before))
+                           kept=int(mode == "kept"), specialised=specialised)
     total, history = fx.Float32(0.0), {"last": [fx.Float32(0.0), fx.Int32(0)]}
     if fx.const_expr(before):
         values = fx.make_rmem_tensor(2, fx.Float32)

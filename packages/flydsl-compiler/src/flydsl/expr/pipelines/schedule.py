@@ -64,7 +64,8 @@ class Pipeline:
             before it has read its tile.
         groups: two groups of waves that take turns at `Step.turn`; the second runs one turn behind the first.
         specialised: ``(WaveGroups, n)``: group n only starts copies, the others only compute.
-        last: nothing else takes the place of the stages in LDS behind the loop, which waves then leave without meeting.
+
+    Waves leave the loop without meeting: a barrier comes before something else takes the place of the stages in LDS.
 
     Raises:
         ValueError: the producers do not fit the stages or the target.
@@ -78,7 +79,6 @@ class Pipeline:
     kept: int = 0
     groups: WaveGroups | None = None
     specialised: tuple[WaveGroups, int] | None = None
-    last: bool = False
     _log: list[tuple[int | None, str, int]] = field(default_factory=list, repr=False)
     _guarded: Any = field(default=None, repr=False)
     _begun: bool = field(default=False, repr=False)
@@ -288,8 +288,6 @@ class Pipeline:
             # What was started beyond the end must not outlive the stage that it writes to.
             for counter in {p.counter for p in self.producers if p.counter is not None}:
                 wait_for(counter, 0)
-            if not self.last:
-                fenced(lds_barrier)
         return values
 
 

@@ -26,7 +26,7 @@ from .config import RUN, choose_backward
 from .scores import lanes_of, packed, place, total_of
 from .sequence import HeldRows, Sequence, Sizes, head_matrix, logits_of, store_head
 from .tiles import DenseRows, PassingStatistic, PassingTile, PassingTiles
-from .weave import Work, count_of, do, parts_of, reads_ahead, tile_product, weave
+from .weave import TileProduct, Work, count_of, do, parts_of, reads_ahead, weave
 
 __all__ = ["build_attention_backward"]
 
@@ -180,11 +180,11 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
         kv_head = own_head if by_keys else own_head // config.group
 
         def queries(head):
-            return [(Q, here.start(here.row, head, sizes.q_batch, sizes.q_row, sizes.q_head), sizes.q_row, D),
+            return [(Q, here.start(here.row, head, sizes.q), sizes.q.row, D),
                     (DOut, *here.dense(here.row, head, sizes.rows, sizes.heads, DV), DV)]
 
-        keys = [(K, here.start(here.key, kv_head, sizes.k_batch, sizes.k_row, sizes.k_head), sizes.k_row, D),
-                (V, here.start(here.key, kv_head, sizes.v_batch, sizes.v_row, sizes.v_head), sizes.v_row, DV)]
+        keys = [(K, here.start(here.key, kv_head, sizes.k), sizes.k.row, D),
+                (V, here.start(here.key, kv_head, sizes.v), sizes.v.row, DV)]
 
         mine = [_held(operand, held, block, first, own, config)
                 for operand in (keys if by_keys else queries(own_head))]
@@ -237,11 +237,11 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
 
         def product_of(number, a, stage, begun=0):
             """S or dP, from a tile along its rows and what is held; some reads are `begun`."""
-            return tile_product(first, (scores, products)[number], a, along, tiles[number].along(stage), own, begun)
+            return TileProduct(first, (scores, products)[number], a, along, tiles[number].along(stage), own, begun)
 
         def sums_from(number, columns, stage):
             """Products of a tile across its rows, added to a sum."""
-            return tile_product(second, sums[number], (columns, BN), across, tiles[number].across(stage), tid)
+            return TileProduct(second, sums[number], (columns, BN), across, tiles[number].across(stage), tid)
 
         moves = PassingTiles([*tiles, *statistics], sources, config.direct)
         if begin < end:

@@ -25,7 +25,7 @@ from .config import choose
 from .scores import RowState, of_rows, place
 from .sequence import HeldRows, Sequence, Sizes, head_matrix, logits_of, store_head
 from .tiles import DenseRows, PagedRows, PassingTile, PassingTiles
-from .weave import do, reads_ahead, tile_product, weave
+from .weave import TileProduct, do, reads_ahead, weave
 
 __all__ = ["build_attention_forward"]
 
@@ -65,8 +65,8 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
     if row < here.rows:
         own = config.row_thread(tid)
         scores_of, sums_of = first.get_slice(own), second.get_slice(tid)
-        start = here.start(here.row, head, sizes.q_batch, sizes.q_row, sizes.q_head)
-        queries = HeldRows(head_matrix(Q, stored, start, here.rows, D, sizes.q_row), D, block, first, own, config)
+        start = here.start(here.row, head, sizes.q)
+        queries = HeldRows(head_matrix(Q, stored, start, here.rows, D, sizes.q.row), D, block, first, own, config)
         q = queries.operand
 
         # K and V pass through LDS.
@@ -74,15 +74,13 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
         if fx.const_expr(config.page):
             table = fx.get_iter(Table) + fx.Int64(batch) * sizes.table_row
 
-        def rows_of(data, batch_stride, row_stride, head_stride, columns):
+        def rows_of(data, strides, columns):
             if fx.const_expr(config.page):
-                return PagedRows(pointer(data, stored) + kv_head.to(fx.Int64) * head_stride, table, config.page,
-                                 batch_stride, row_stride, fx.Int32(0), here.keys - 1, uniform=False)
-            start = here.start(here.key, kv_head, batch_stride, row_stride, head_stride)
-            return DenseRows(data, stored, start, here.keys, row_stride, columns)
+                return PagedRows(pointer(data, stored) + kv_head.to(fx.Int64) * strides.head, table, config.page,
+                                 strides.batch, strides.row, fx.Int32(0), here.keys - 1, uniform=False)
+            return DenseRows(data, stored, here.start(here.key, kv_head, strides), here.keys, strides.row, columns)
 
-        k_rows = rows_of(K, sizes.k_batch, sizes.k_row, sizes.k_head, D)
-        v_rows = rows_of(V, sizes.v_batch, sizes.v_row, sizes.v_head, DV)
+        k_rows, v_rows = rows_of(K, sizes.k, D), rows_of(V, sizes.v, DV)
         memory = fx.SharedAllocator()
         k_tile, v_tile = [PassingTile(memory, element, tiles, config.stages, config.rolled)
                           for tiles in config.tiles]
@@ -108,11 +106,11 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
 
         def scores_from(stage, begun=0):
             """Scores of the keys in a stage, of which some reads are `begun`."""
-            return tile_product(first, scores, k, read_k, k_tile.along(stage), own, begun=begun)
+            return TileProduct(first, scores, k, read_k, k_tile.along(stage), own, begun=begun)
 
         def sums_from(stage):
             """Products of the weights and the values in a stage."""
-            return tile_product(second, sums, v, read_v, v_tile.across(stage), tid)
+            return TileProduct(second, sums, v, read_v, v_tile.across(stage), tid)
 
         def sources(step):
             """Values of a step and, beside them, the keys of the next one: those of the last tile twice."""
@@ -134,7 +132,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
                 do(softmax.begin())
 
             pipeline = fx.Pipeline(end - begin, config.stages, passing.producer(), rolled=config.rolled,
-                                   kept=config.kept, last=True)
+                                   kept=config.kept)
             keys = PassingTiles((k_tile,), sources, config.direct)
             pipeline.start(queries.load, (keys.producer(), begin_weighing))
             begun = reads_ahead(q) if fx.const_expr(config.splits_turn) else 0

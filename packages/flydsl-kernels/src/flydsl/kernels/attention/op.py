@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ..cache.arrays import as_scale
-from ..host.arrays import as_int32, autocast, flat_of, flattened, is_torch
+from ..host.arrays import as_int32, autocast, flat_of, flattened, is_torch, span, strides_of, with_rows
 from ..host.dtypes import dtype_name
 from ..op import Form, Gradient, Op, Plan, Result, like, scratch_of
 from ..parts.index import cdiv
@@ -17,13 +17,14 @@ from .backward import build_attention_backward
 from .combine import choose_parts, parts_of
 from .config import ARCHS, LARGEST, STATISTICS, STEP, is_short, supported
 from .forward import build_attention_forward
-from .operands import FARTHEST, Operand, shapes_of
-from .sequence import Sizes
+from .operands import FARTHEST, shapes_of
+from .sequence import Sizes, Strides
 from .tuned import TUNING, found_tile
 
 __all__ = ["OPS"]
 
 HALVES = ("f16", "bf16")
+ALIGNMENT = 16  # bytes of an access
 BLOCK = 128  # rows that a workgroup is taken to have where it is decided whether keys are shared
 SHARE = 512  # fewest keys that are worth a workgroup of their own
 MOST_GRID = 65535  # workgroups along z
@@ -40,10 +41,9 @@ def _results(q: Any, k: Any, v: Any, *rest: Any) -> tuple[Result, ...]:
     return Result((*q.shape[:-1], v.shape[-1]), _result_dtype(q)), Result(lse, "f32")
 
 
-def _strided(operand: Operand) -> tuple[int, int, int]:
+def _strided(rows: Any) -> tuple[int, ...]:
     """(sequence, row, head) strides of [B, S, H, D], or of packed [total, H, D]."""
-    s = operand.strides
-    return (0, s[0], s[1]) if len(s) == 3 else (s[0], s[1], s[2])
+    return (0, *strides_of(rows))[-4:-1]
 
 
 def _bias_strides(shape: tuple[int, ...], strides: tuple[int, ...], heads: int, rows: tuple[int, ...],
@@ -88,26 +88,32 @@ class _Call:
         if starts_q is not None and not longest:
             longest = _longest(starts_q)
         self.shapes = shapes = shapes_of(q, k, v, starts_q, starts_k, table, lengths, longest)
-        self.operands = [Operand.of(x) for x in (q, k, v)]
-        addend, self._bias_strides, bias_dtype = None, (0, 0, 0), ""
+        rows = [with_rows(x, ALIGNMENT) for x in (q, k, v)]
+        self.operands, strides = [span(x) for x in rows], [_strided(x) for x in rows]
+        addend, of_bias, bias_dtype = None, (0, 0, 0), ""
         if bias is not None:
-            bias_dtype, addend = dtype_name(bias, "attention: bias"), Operand.of(bias, aligned=False)
-            self._bias_strides = _bias_strides(tuple(bias.shape), addend.strides, shapes.heads, tuple(q.shape[:-2]),
-                                               shapes.keys)
+            bias_dtype, given = dtype_name(bias, "attention: bias"), with_rows(bias, bias.itemsize)
+            of_bias = _bias_strides(tuple(bias.shape), strides_of(given), shapes.heads, tuple(q.shape[:-2]),
+                                    shapes.keys)
+            addend = span(given)
         each = (shapes.heads,), (shapes.batch, shapes.heads)
-        self.addends = addend.flat if addend else None, flat_of(slopes, "attention: alibi_slopes", "f32", *each)
+        self.addends = addend, flat_of(slopes, "attention: alibi_slopes", "f32", *each)
         self.integers = [flat_of(as_int32(x, f"attention: {name}"), f"attention: {name}", "i32") for x, name in (
             (starts_q, "cu_seqlens_q"), (starts_k, "cu_seqlens_k"), (lengths, "seqlens_k"), (table, "block_table"))]
         scale = 1 / math.sqrt(shapes.d) if scale is None else scale
         self.options = dict(group=shapes.heads // shapes.kv_heads, left=left >= 0, right=right >= 0,
                             softcap=softcap != 0.0, alibi=slopes is not None, bias=bias_dtype,
-                            packed=shapes.packed_q, positive=scale > 0)
-        self._total = int(q.shape[0]) if shapes.packed_q else 0
-        self._table = int(table.shape[1]) if table is not None else 0
-        self._slopes_each = slopes is not None and len(slopes.shape) == 2
+                            packed=shapes.packed, positive=scale > 0)
         self.lines = math.prod(q.shape[:-1])
-        self.splits = self._splits(target, splits)
-        self._numbers = dict(left=max(left, 0), right=max(right, 0), scale=scale, cap=softcap, splits=self.splits)
+        columns = int(table.shape[1]) if table is not None else 0
+        keys = columns * shapes.page if columns else shapes.keys  # the most of a sequence that is not packed
+        self.splits = self._splits(target, splits, keys)
+        struct: Any = Strides  # made by a decorator that type checkers do not follow
+        self._numbers = dict(
+            heads=shapes.heads, rows=shapes.rows, keys=keys, total=int(q.shape[0]) if shapes.packed else 0,
+            slope_batch=shapes.heads if slopes is not None and len(slopes.shape) == 2 else 0, table_row=columns,
+            pages=shapes.pages, splits=self.splits, left=max(left, 0), right=max(right, 0), scale=scale, cap=softcap,
+            **{name: struct(*steps) for name, steps in zip(("q", "k", "v", "bias"), (*strides, of_bias), strict=True)})
 
     @property
     def is_plain(self) -> bool:
@@ -116,33 +122,22 @@ class _Call:
         more = any(options[name] for name in ("left", "softcap", "alibi", "bias", "packed"))
         return not more and not shapes.page and shapes.d == shapes.dv and not self._numbers["right"]
 
-    @property
-    def _keys(self) -> int:
-        """The most of a sequence, of those that are not packed."""
-        return self._table * self.shapes.page if self._table else self.shapes.keys
-
-    def _splits(self, target: Target, splits: int) -> int:
+    def _splits(self, target: Target, splits: int, keys: int) -> int:
         """Workgroups that share the keys of a row: those given, or as many as fill the chip where few rows see many
         keys. No more than the parts can be addressed, or the keys have tiles."""
         shapes = self.shapes
         blocks = shapes.batch * shapes.heads * cdiv(shapes.rows, BLOCK)
         if not splits:
-            most = self._keys // SHARE
+            most = keys // SHARE
             splits = choose_parts(target, blocks, most, 1) if most > 1 and 0 < blocks < target.compute_units else 1
         reach = max(shapes.rows * shapes.heads * shapes.dv * 4, 1)
         return max(min(splits, (FARTHEST - 1) // reach, MOST_GRID // max(shapes.batch, 1)), 1)
 
     def sizes(self, descale_each: bool) -> Sizes:
         """For the kernels; `descale_each`: descales are those of sequences and heads."""
-        shapes, (q, k, v) = self.shapes, map(_strided, self.operands)
-        bias = self._bias_strides
-        struct: Any = Sizes  # made by a decorator that type checkers do not follow
-        return struct(
-            heads=shapes.heads, rows=shapes.rows, keys=self._keys,
-            total=self._total, q_batch=q[0], q_row=q[1], q_head=q[2], k_batch=k[0], k_row=k[1], k_head=k[2],
-            v_batch=v[0], v_row=v[1], v_head=v[2], bias_batch=bias[0], bias_row=bias[1], bias_head=bias[2],
-            slope_batch=shapes.heads if self._slopes_each else 0, descale_batch=shapes.kv_heads if descale_each else 0,
-            descale_head=int(descale_each), table_row=self._table, pages=shapes.pages, **self._numbers)
+        struct: Any = Sizes
+        return struct(descale_batch=self.shapes.kv_heads if descale_each else 0, descale_head=int(descale_each),
+                      **self._numbers)
 
 
 def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any = None, sink: Any = None,
@@ -176,7 +171,7 @@ def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any 
             short=is_short(target, shapes.rows), **tile, **call.options)
 
     return Plan(build, lambda out, lse, *parts: (
-        *(x.flat for x in call.operands), flattened(out), lse.reshape(-1), parts or None, *call.addends, sink,
+        *call.operands, flattened(out), lse.reshape(-1), parts or None, *call.addends, sink,
         *call.integers, factors, call.sizes(bool(given) and given[0].shape[0] > 1), call.lines,
         shapes.rows, shapes.heads, shapes.batch), scratch=parts_of(call.lines, shapes.dv, call.splits))
 
@@ -220,10 +215,10 @@ def _plan_backward(target: Target, dout: Any, dlse: Any, q: Any, k: Any, v: Any,
                                         short=is_short(target, max(shapes.rows, most)), **call.options)
 
     return Plan(build, lambda dq, dk, dv, *passed: (
-        *(x.flat for x in call.operands), flattened(out), flattened(dout), *statistics,
+        *call.operands, flattened(out), flattened(dout), *statistics,
         *passed, flattened(dq), flattened(dk), flattened(dv), *call.addends, *call.integers[:2],
         call.sizes(False), shapes.rows, most, shapes.heads, shapes.kv_heads, shapes.batch),
-        zero=(0, 1, 2) if shapes.packed_q else (), scratch=(Result((math.prod(lse.shape),), "f32"),) * STATISTICS)
+        zero=(0, 1, 2) if shapes.packed else (), scratch=(Result((math.prod(lse.shape),), "f32"),) * STATISTICS)
 
 
 def _backward_sample(draw: Any, m: int, n: int) -> tuple[Any, ...]:

@@ -1,37 +1,17 @@
-"""What the attention operations are given, checked and in the form that the kernels take."""
+"""The shapes of what the attention operations are given, checked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from ..host.arrays import span, strides_of, with_rows
+from ..host.arrays import strides_of
 from ..host.config import require
 
-__all__ = ["FARTHEST", "Operand", "Shapes", "shapes_of"]
+__all__ = ["FARTHEST", "Shapes", "shapes_of"]
 
 WHERE = "attention"
-ALIGNMENT = 16  # bytes of an access
 FARTHEST = 1 << 31  # bytes of a head that a buffer access can reach
-
-
-@dataclass(frozen=True)
-class Operand:
-    """An array of any strides as a dense one of all elements from its first to its last.
-
-    Attributes:
-        flat: the elements.
-        strides: of the array, in elements.
-    """
-
-    flat: Any
-    strides: tuple[int, ...]
-
-    @classmethod
-    def of(cls, array: Any, aligned: bool = True) -> Operand:
-        """The array itself, or a copy if its last dimension is not consecutive or a row is not `aligned`."""
-        rows = with_rows(array, ALIGNMENT if aligned else array.itemsize)
-        return cls(span(rows), strides_of(rows))
 
 
 @dataclass(frozen=True)
@@ -40,7 +20,7 @@ class Shapes:
 
     Attributes:
         batch: sequences; `rows`, `keys`: the most of one (of packed rows: given at the call; keys of pages: 0).
-        packed_q, packed_k, paged: how q, and k and v, are stored.
+        packed: whether q is.
         page: rows of a page, or 0; `pages`: how many there are.
     """
 
@@ -51,8 +31,7 @@ class Shapes:
     dv: int
     rows: int
     keys: int
-    packed_q: bool
-    packed_k: bool
+    packed: bool
     page: int
     pages: int
 
@@ -101,4 +80,4 @@ def shapes_of(q: Any, k: Any, v: Any, starts_q: Any, starts_k: Any, table: Any, 
         require(WHERE, paged and name != "q" or reach < FARTHEST,
                 f"{name}: the rows of one head reach over {reach} bytes, below {FARTHEST} are supported")
     pages = int(k.shape[0]) if paged else 0
-    return Shapes(batch, heads, kv_heads, d, dv, rows, keys, packed_q, packed_k, page, pages)
+    return Shapes(batch, heads, kv_heads, d, dv, rows, keys, packed_q, page, pages)

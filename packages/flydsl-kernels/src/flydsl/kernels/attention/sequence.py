@@ -12,33 +12,31 @@ from ..parts.memory import Buffer, pointer
 from .config import BackwardConfig, ForwardConfig
 from .scores import Band, Logits
 
-__all__ = ["HeldRows", "Sequence", "Sizes", "head_matrix", "logits_of", "store_head"]
+__all__ = ["HeldRows", "Sequence", "Sizes", "Strides", "head_matrix", "logits_of", "store_head"]
+
+
+@fx.struct
+class Strides:
+    """In elements: from sequence to sequence (or page to page), row to row, head to head."""
+
+    batch: fx.Int64
+    row: fx.Int32
+    head: fx.Int64
 
 
 @fx.struct
 class Sizes:
-    """Shapes and strides, in elements; of packed sequences `rows` is the longest one.
-
-    `*_batch` is also the stride of pages, and `pages` their number; `splits`: workgroups that share the keys of a row.
-    Bounds of the band and the scale.
-    """
+    """Shapes and strides, in elements; of packed sequences `rows` is the longest one. `pages`: their number; `splits`:
+    workgroups that share the keys of a row. Bounds of the band and the scale."""
 
     heads: fx.Int32
     rows: fx.Int32
     keys: fx.Int32
     total: fx.Int32
-    q_batch: fx.Int64
-    q_row: fx.Int32
-    q_head: fx.Int64
-    k_batch: fx.Int64
-    k_row: fx.Int32
-    k_head: fx.Int64
-    v_batch: fx.Int64
-    v_row: fx.Int32
-    v_head: fx.Int64
-    bias_batch: fx.Int64
-    bias_row: fx.Int32
-    bias_head: fx.Int64
+    q: Strides
+    k: Strides
+    v: Strides
+    bias: Strides
     slope_batch: fx.Int32
     descale_batch: fx.Int32
     descale_head: fx.Int32
@@ -74,15 +72,15 @@ class Sequence:
             self.keys = require_within(fx.Int64(lengths[batch]), 0, fx.Int64(sizes.keys) + 1)
         self.shift = self.keys - self.rows
 
-    def start(self, first: Any, head: Any, batch_stride: Any, row_stride: Any, head_stride: Any) -> Any:
+    def start(self, first: Any, head: Any, strides: Any) -> Any:
         """The first element of a head."""
-        begin = self.batch.to(fx.Int64) * batch_stride if first is None else first.to(fx.Int64) * row_stride
-        return begin + head.to(fx.Int64) * head_stride
+        begin = self.batch.to(fx.Int64) * strides.batch if first is None else first.to(fx.Int64) * strides.row
+        return begin + head.to(fx.Int64) * strides.head
 
     def dense(self, first: Any, head: Any, length: Any, heads: Any, columns: int) -> tuple[Any, Any]:
         """The first element of a head, and the elements of a row, of a dense [B, length, heads, columns]."""
         row = heads * columns
-        return self.start(first, head, fx.Int64(length) * row, fx.Int64(row), fx.Int64(columns)), row
+        return self.start(first, head, Strides(fx.Int64(length) * row, row, fx.Int64(columns))), row
 
     def statistic(self, head: Any, sizes: Any) -> Any:
         """The place of row 0 of a head among values a row, [B, H, Sq] or packed [H, total]."""
@@ -133,13 +131,13 @@ def logits_of(config: ForwardConfig, sizes: Any, here: Sequence, head: Any, bloc
         low, high, count = (None if high is None else -high), (None if low is None else -low), here.rows
     addend = slope = None
     if config.bias:
-        at = here.start(here.row, head, sizes.bias_batch, sizes.bias_row, sizes.bias_head)
-        addend = Buffer(bias, FLOATS[config.bias], at, (here.rows - 1) * sizes.bias_row + here.keys)
+        at = here.start(here.row, head, sizes.bias)
+        addend = Buffer(bias, FLOATS[config.bias], at, (here.rows - 1) * sizes.bias.row + here.keys)
     if config.alibi:
         slope = slopes[here.batch * sizes.slope_batch + head]
     band = Band(block * config.rows, config.rows, count, low, high)
     cap = sizes.cap if config.softcap else None
-    return Logits(config, band, scale, cap, addend, sizes.bias_row, slope, here.shift, by_keys)
+    return Logits(config, band, scale, cap, addend, sizes.bias.row, slope, here.shift, by_keys)
 
 
 def store_head(out: Any, element: Any, mma: Any, tid: Any, columns: int, block: Any, size: int,

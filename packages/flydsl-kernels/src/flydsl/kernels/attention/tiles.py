@@ -18,7 +18,7 @@ from .weave import Work
 
 __all__ = [
     "CHUNK", "DenseRows", "LineTile", "PagedRows", "PassingStatistic", "PassingTile", "PassingTiles", "RowTile", "Rows",
-    "Tile", "TurnedTile", "stage_offset", "tiles_of",
+    "Tile", "TurnedTile", "tiles_of",
 ]
 
 CHUNK = 8  # 16-bit elements of a 128-bit access
@@ -87,6 +87,13 @@ class PagedRows(Pages):
 
 
 Rows = DenseRows | PagedRows
+
+
+def _view(start: Any, layout: Any, bits: int, base: int, shift: int) -> Any:
+    """A tile in an LDS array, whose places are exchanged by (bits, base, shift)."""
+    if bits:
+        layout = fx.make_composed_layout(fx.static(fx.SwizzleType.get(bits, base, shift)), layout)
+    return fx.make_view(start, layout)
 
 
 def _swizzled(index: Any, bits: int, base: int, shift: int) -> Any:
@@ -172,10 +179,7 @@ class RowTile:
         sizes, places = self.order
         shape, stride = (sizes, self.columns), (tuple(place * self.pitch for place in places), 1)
         layout = fx.make_layout(shape[::-1], stride[::-1]) if turned else fx.make_layout(shape, stride)
-        bits, base, shift = self.swizzle
-        if not bits:
-            return fx.make_view(start, layout)
-        return fx.make_view(start, fx.make_composed_layout(fx.static(fx.SwizzleType.get(bits, base, shift)), layout))
+        return _view(start, layout, *self.swizzle)
 
     def fetch(self, source: Rows, first: Any, thread: Any, i: int) -> list[Any]:
         """Start loading this thread's chunk number `i` of the rows from `first` on."""
@@ -304,10 +308,7 @@ class TurnedTile:
     def view(self, start: Any) -> Any:
         """The tile in an LDS array as (columns, rows)."""
         layout = fx.make_layout((self.columns, self.rows), (self.rows + self.padding, 1))
-        if self.padding:
-            return fx.make_view(start, layout)
-        swizzle = fx.static(fx.SwizzleType.get(*self.swizzle))
-        return fx.make_view(start, fx.make_composed_layout(swizzle, layout))
+        return _view(start, layout, *self.swizzle)
 
     def _block(self, thread: Any, i: int) -> tuple[Any, Any]:
         """(row, column) of a thread's block."""
@@ -358,51 +359,50 @@ def tiles_of(target: Target, rows: int, columns: int, threads: int, along: bool,
             *((TurnedTile(rows, columns, threads, padding),) if across else ()))
 
 
-def stage_offset(stage: Any, stages: int, size: int) -> Any:
-    """Elements before a stage that is known at run time, of so many of a size.
+class Stages:
+    """Places in LDS of what passes by, an array each, so that a copy to one cannot alias a read of another.
 
-    Chosen by the bits: a product with a scalar and its sum with a lane's place would be a quarter as fast.
+    Args:
+        memory: allocator of LDS.
+        size: elements of a place; `stages`: how many there are.
+        rolled: they are parts of one array, whose number is known at run time.
     """
-    bits = [1 << i for i in range((stages - 1).bit_length())]
-    return sum(((fx.Int32(stage) & bit) == 0).select(0, bit * size) for bit in bits)
+
+    def __init__(self, memory: Any, element: Any, size: int, stages: int, rolled: bool) -> None:
+        array: Any = fx.Array
+        self._size, self._rolled, self._bits = size, rolled, [1 << i for i in range((stages - 1).bit_length())]
+        count, each = (1, stages * size) if rolled else (stages, size)
+        self._arrays = [memory.allocate(array[element, each, 128]).peek().ptr for _ in range(count)]
+
+    def __getitem__(self, stage: Any) -> Any:
+        """Where a place begins."""
+        if not self._rolled:
+            return self._arrays[stage]
+        # Chosen by the bits: a product with a scalar and its sum with a lane's place would be a quarter as fast.
+        return self._arrays[0] + sum(((fx.Int32(stage) & bit) == 0).select(0, bit * self._size) for bit in self._bits)
 
 
 class PassingTile:
     """A tile of rows on its way to stages of LDS, to be read along its rows, across them, or both.
 
     Args:
-        memory: allocator of LDS.
         tiles: of `tiles_of`: how it lies there; a second one if it is stored twice.
-        stages: how many tiles have a place; each has arrays of its own, so that a copy to one cannot alias a read of
-            another.
-        rolled: places are parts of one array, whose number is known at run time.
+        memory, stages, rolled: of :class:`Stages`.
     """
 
-    def __init__(self, memory: Any, element: Any, tiles: Sequence[Any], stages: int = 1,
-                 rolled: bool = False) -> None:
-        array: Any = fx.Array
-        self._element = element
+    def __init__(self, memory: Any, element: Any, tiles: Sequence[Any], stages: int, rolled: bool) -> None:
+        self._element, self._tiles = element, tiles
         self._thread, self._wave = fx.thread_idx.x, fx.wave_index()
-        self._tiles = tiles
-        self._rolled, self._stages = rolled, stages
-        self._arrays = [[memory.allocate(array[element, tile.size * (stages if rolled else 1), 128]).peek().ptr
-                         for tile in self._tiles] for _ in range(1 if rolled else stages)]
+        self._places = [Stages(memory, element, tile.size, stages, rolled) for tile in tiles]
         self._staged: dict[int, list[Any]] = {}
-
-    def _starts(self, stage: Any) -> list[Any]:
-        """Where the tiles of a stage are."""
-        if not self._rolled:
-            return self._arrays[stage]
-        return [start + stage_offset(stage, self._stages, tile.size)
-                for start, tile in zip(self._arrays[0], self._tiles, strict=True)]
 
     def along(self, stage: Any) -> Any:
         """(rows, columns) in LDS."""
-        return self._tiles[0].view(self._starts(stage)[0])
+        return self._tiles[0].view(self._places[0][stage])
 
     def across(self, stage: Any) -> Any:
         """(columns, rows) in LDS."""
-        tile, start = self._tiles[-1], self._starts(stage)[-1]
+        tile, start = self._tiles[-1], self._places[-1][stage]
         return tile.view(start) if isinstance(tile, TurnedTile) else tile.view(start, True)
 
     def fetch(self, source: Rows, first: Any, piece: int | None = None) -> None:
@@ -417,11 +417,10 @@ class PassingTile:
 
     def commit(self, stage: int, piece: int | None = None) -> None:
         """Write what was fetched to LDS: one piece of it, or all."""
-        starts = self._starts(stage)
         for number in range(self.pieces) if piece is None else [piece]:
             which, i = self._numbered[number]
             chunks = [chunk.load().to(self._element) for chunk in self._staged[number]]
-            self._tiles[which].commit(starts[which], self._thread, i, chunks)
+            self._tiles[which].commit(self._places[which][stage], self._thread, i, chunks)
 
     @property
     def pieces(self) -> int:
@@ -435,8 +434,8 @@ class PassingTile:
 
     def copy(self, source: DenseRows, first: Any, stage: int, piece: int) -> None:
         """Start copying a piece of the rows from `first` on to LDS, without registers (gfx950, gfx1250)."""
-        (tile,), (start,) = self._tiles, self._starts(stage)
-        tile.copy(source, first, start, self._thread, self._wave, piece)
+        (tile,), (place,) = self._tiles, self._places
+        tile.copy(source, first, place[stage], self._thread, self._wave, piece)
 
 
 class PassingStatistic:
@@ -444,30 +443,20 @@ class PassingStatistic:
     all. Each thread has a place, also those beyond the rows.
 
     Args:
-        memory: allocator of LDS.
-        rows: of the tile; `size`: threads of the workgroup, at least as many.
-        stages: how many tiles have a place.
-        rolled: as of :class:`PassingTile`; tensor moves bring them (gfx1250).
+        rows: of the tile; `threads`: of the workgroup, at least as many.
+        memory, stages, rolled: of :class:`Stages`; tensor moves bring what is `rolled` (gfx1250).
     """
 
     pieces = 1
 
-    def __init__(self, memory: Any, rows: int, size: int, stages: int, rolled: bool = False) -> None:
-        array: Any = fx.Array
-        self._rows, self._size, self._stages, self._rolled = rows, size, stages, rolled
-        self._arrays = [memory.allocate(array[fx.Float32, size * (stages if rolled else 1), 16]).peek().ptr
-                        for _ in range(1 if rolled else stages)]
+    def __init__(self, memory: Any, rows: int, threads: int, stages: int, rolled: bool) -> None:
+        self._rows, self._threads, self._rolled = rows, threads, rolled
+        self._places = Stages(memory, fx.Float32, threads, stages, rolled)
         self._staged: Any = None
-
-    def _start(self, stage: Any) -> Any:
-        """Where the values of a stage are."""
-        if not self._rolled:
-            return self._arrays[stage]
-        return self._arrays[0] + stage_offset(stage, self._stages, self._size)
 
     def read(self, stage: Any) -> Callable[[Any, int], Any]:
         """``load(row, n)`` of `n` values from a row of the tile on."""
-        return partial(lds_read, self._start(stage))
+        return partial(lds_read, self._places[stage])
 
     def fetch(self, source: Buffer, first: Any, piece: int) -> None:
         """Start loading the values from `first` on into registers."""
@@ -475,15 +464,15 @@ class PassingStatistic:
 
     def commit(self, stage: Any, piece: int | None = None) -> None:
         """Write what was fetched to LDS."""
-        lds_write(self._start(stage), fx.thread_idx.x, self._staged)
+        lds_write(self._places[stage], fx.thread_idx.x, self._staged)
 
     def copy(self, source: Buffer, first: Any, stage: Any, piece: int) -> None:
         """Start copying the values from `first` on to LDS, without registers (gfx950, gfx1250)."""
         if self._rolled:
-            waves = self._size // fx.num_warp_threads()
-            return move_rows(source, source.count, 1, first, (self._rows, 1), 0, waves, self._start(stage))
+            waves = self._threads // fx.num_warp_threads()
+            return move_rows(source, source.count, 1, first, (self._rows, 1), 0, waves, self._places[stage])
         atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS32b(), fx.Float32)
-        place = fx.make_view(self._start(stage) + fx.wave_index() * fx.num_warp_threads(), fx.make_layout(1, 1))
+        place = fx.make_view(self._places[stage] + fx.wave_index() * fx.num_warp_threads(), fx.make_layout(1, 1))
         fx.copy(atom, source.view(fx.thread_idx.x, 1), place, soffset=first)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["TileProduct", "Work", "count_of", "do", "parts_of", "reads_ahead", "tile_product", "weave"]
+__all__ = ["TileProduct", "Work", "count_of", "do", "parts_of", "reads_ahead", "weave"]
 
 
 AHEAD = 4  # reads from LDS before the product that needs them
@@ -30,17 +30,21 @@ class Work:
 
 
 class TileProduct:
-    """``sums += a b^T``, where `a` is read from LDS: its instructions one by one.
+    """``sums += tile b^T`` for a tile in LDS: its instructions one by one.
 
     Args:
-        mma: tiled product; `sums`, `a`, `b`: fragments.
-        read: copy atom; `source`, `target`: partitions of the tile in LDS and of `a` for it.
+        mma: tiled product of a `thread`; `sums`: fragment.
+        a: fragment of the tile, or the shape of one of its own, which copy atom `read` reads.
         begun: reads from LDS that have been started.
         parked: what reads `b` from LDS, too, as many for each copy of `a`.
     """
 
-    def __init__(self, mma: Any, sums: Any, a: Any, read: Any, source: Any, target: Any, begun: int = 0,
+    def __init__(self, mma: Any, sums: Any, a: Any, read: Any, tile: Any, thread: Any, begun: int = 0,
                  parked: Sequence[Callable[[], Any]] = ()) -> None:
+        if isinstance(a, tuple):
+            a = mma.get_slice(thread).make_fragment_A(a)
+        copy = fx.make_tiled_copy_A(read, mma).get_slice(thread)
+        source, target = copy.partition_S(tile), copy.retile(a)
         self._mma, self._sums, self._a = mma, sums, a
         self._rows, self._depth, self._copies = count_of(a, 1), count_of(a, 2), count_of(target, 2)
         self._parked = len(parked) // self._copies
@@ -65,16 +69,6 @@ class TileProduct:
                 for n in range(count_of(b, 1)):
                     yield k * self._copies // self._depth * each + self._parked + m + 1, partial(
                         fx.gemm, self._mma, sums(m, n), rows(m, k), columns(n, k), sums(m, n))
-
-
-def tile_product(mma: Any, sums: Any, a: Any, read: Any, tile: Any, thread: Any, begun: int = 0,
-                 parked: Sequence[Callable[[], Any]] = ()) -> TileProduct:
-    """``sums += tile b^T`` for a tile in LDS, read by a copy atom into fragment `a`, or into one of its own for a
-    shape; `thread`: of the tiled product, `begun`, `parked`: of :class:`TileProduct`."""
-    if isinstance(a, tuple):
-        a = mma.get_slice(thread).make_fragment_A(a)
-    copy = fx.make_tiled_copy_A(read, mma).get_slice(thread)
-    return TileProduct(mma, sums, a, read, copy.partition_S(tile), copy.retile(a), begun, parked)
 
 
 def parts_of(fragment: Any) -> Callable[[int, int], Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..attention.weave import TileProduct, Work, count_of, parts_of, tile_product
+from ..attention.weave import TileProduct, Work, count_of, parts_of
 from ..cache.pages import Pages
 from ..parts.index import div, mod
 from ..parts.memory import lds_read, lds_write
@@ -141,8 +141,8 @@ class LatentTile:
             thread = mma.get_slice(self.lane)
             self._fragments = [thread.make_fragment_A((config.keys, columns)) for _, columns in parts]
         last = len(parts) - 1
-        return [tile_product(mma, scores, fragment, read, config.view(start + first, columns), self.lane,
-                             begun if i == 0 else 0, parked if i == last else ())
+        return [TileProduct(mma, scores, fragment, read, config.view(start + first, columns), self.lane,
+                            begun if i == 0 else 0, parked if i == last else ())
                 for i, ((first, columns), fragment) in enumerate(zip(parts, self._fragments, strict=True))]
 
     def values(self, mma: Any, sums: Any, own: Any) -> TileProduct | TurnedProduct:
@@ -151,8 +151,8 @@ class LatentTile:
         start = self._base + self._places[2 if config.late else 0] + own * config.columns
         if not config.reads_across:
             return TurnedProduct(config, mma, sums, start, self.lane)
-        return tile_product(mma, sums, (config.columns, config.keys), config.read_across(),
-                            config.view(start, config.columns, True), self.lane)
+        return TileProduct(mma, sums, (config.columns, config.keys), config.read_across(),
+                           config.view(start, config.columns, True), self.lane)
 
 
 class TurnedProduct:

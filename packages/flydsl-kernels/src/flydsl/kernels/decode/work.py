@@ -78,6 +78,7 @@ def mla_work_kernel(tensors, sizes, entries: fx.Int64, config: fx.Constexpr):
         table, tokens = fx.get_iter(tensors["table"]) + begin, until - begin
         share = Share.of(table, tokens, config.keys)
         attend_latents(tensors, sizes, config, share, piece.results(tensors, place))
+        fx.lds_barrier()  # the next piece takes the same places in LDS
 
 
 def _require_lists(indptr: Any, info: Any, groups: Any) -> None:
