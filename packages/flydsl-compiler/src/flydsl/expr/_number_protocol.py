@@ -19,7 +19,7 @@ def misfit(number: Any, value: Any) -> Exception | None:
     if isinstance(value, numbers.Integral):
         width, signed = number.width, number.signed and number.width > 1
         low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
-        if not low <= value <= high:
+        if not low <= int(value) <= high:
             return OverflowError(f"{value} does not fit {number.__name__} ({low} .. {high})")
     elif isinstance(value, numbers.Real):
         return TypeError(f"{number.__name__} got the float {value!r}; convert it with int(...)")

@@ -81,7 +81,7 @@ class Extent(NamedTuple):
     spaced: bool = False
 
 
-def rows_extent(rows: Any, row: int, used: int, element: Any, batch: int = 1, entry: Any = 0,
+def rows_extent(rows: Any, row: Any, used: int, element: Any, batch: int = 1, entry: Any = 0,
                 told: bool = False) -> Extent:
     """That of a batch of matrices: from the beginning of the first to the end of the last row.
 
