@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from asmlib import Program, module_text
+from asmlib import Bench, Program, module_text
 from hiplib import assemble, find_library
 from test_valu import invalid_lines
 
@@ -143,3 +143,21 @@ def test_every_approximate_instruction_says_how(arch):
         assert what.how and what.hardware
         if re.match(r"v_(s_)?(exp|log|rcp|rsq|sqrt|sin|cos|tanh)", instruction.mnemonic):
             assert what.max_ulp is not None, instruction.mnemonic
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100", "gfx1201", "gfx1250"])
+def test_sines_of_zeros_and_of_large_angles(sim, build_dir, arch):
+    """The functional examples of V_SIN_F32, V_SIN_F16 and V_COS_F32 in the RDNA3 ISA; f32 denormals are zeros."""
+    types = {"f32": [0x80000000, 0, 0xFF7FFFFF, 0x3E800000, 0x80000001], "f16": [0x8000, 0, 0xFBFF, 0x3400],
+             "bf16": [0x8000, 0, 0xFF7F, 0x3E80]}
+    sine = {"f32": [0x80000000, 0, 0, 0x3F800000, 0x80000000], "f16": [0x8000, 0, 0, 0x3C00],
+            "bf16": [0x8000, 0, 0, 0x3F80]}
+    cosine = {"f32": [0x3F800000] * 3 + [0, 0x3F800000], "f16": [0x3C00] * 3 + [0], "bf16": [0x3F80] * 3 + [0]}
+    chosen = [t for t in types if t != "bf16" or arch == "gfx1250"]
+    programs = [Program(ty, f"  v_sin_{ty} v20, v8\n  v_cos_{ty} v21, v8", 1, 20, 2) for ty in chosen]
+    bench = Bench(sim, arch, programs, build_dir)
+    for ty in chosen:
+        rows = np.zeros((1, bench.wave), np.uint32)
+        rows[0, : len(types[ty])] = types[ty]
+        got = bench.run(ty, rows)[:, : len(types[ty])]
+        np.testing.assert_array_equal(got, [sine[ty], cosine[ty]], ty)

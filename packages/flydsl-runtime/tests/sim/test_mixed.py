@@ -65,6 +65,22 @@ def test_mixed_multiply_add(sim, build_dir, arch):
             assert same, f"{text}: lane {lane} {args}: {bits:#x}, expected {want:#x}"
 
 
+def test_bf16_products_below_every_number_keep_their_sign(sim, build_dir):
+    """Between a half of the smallest f32 and all of it, the zero had the other sign."""
+    rng = np.random.default_rng(3)
+    texts = {"mix": "v_fma_mixlo_bf16 v2, v8, v9, 0 op_sel_hi:[1,1,0]", "pk": "v_pk_fma_bf16 v2, v8, v9, 0"}
+    programs = [Program(name, f"  v_mov_b32 v2, 0\n  {text}", 2, 2, 1) for name, text in texts.items()]
+    bench = Bench(sim, "gfx1250", programs, build_dir)
+    exponent = rng.integers(30, 100, 32)
+    factor = np.ldexp(rng.choice([-1, 1], (2, 32)) * (1 + rng.integers(0, 128, (2, 32)) / 128),
+                      np.stack([-exponent, exponent - 149 + rng.integers(-3, 1, 32)]))
+    rows = np.float32(factor).view(np.uint32) >> 16
+    product = factor[0] * factor[1]
+    assert ((np.abs(product) > 2.0**-150) & (np.abs(product) < 2.0**-149)).sum() > 4
+    for name in texts:
+        np.testing.assert_array_equal(bench.run(name, rows)[0] & 0xFFFF, np.where(product < 0, 0x8000, 0), name)
+
+
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1201"])
 def test_output_multipliers(sim, build_dir, arch):
     """mul:2, mul:4 and div:2 where denormals are flushed, with and without clamp."""

@@ -55,6 +55,11 @@ def require_feature(what: str, feature: str, instead: str = "") -> None:
         raise ValueError(f"{what} is not available on target arch {arch!r}, only on {known}{instead}")
 
 
+def copies_to_lds() -> bool:
+    """Whether the compile target copies global memory to LDS without registers."""
+    return target_row().has("buffer_lds_dma32") or target_row().has("async_lds_copy")
+
+
 def target_warp_size() -> int:
     """Threads of a wave: 64 on CDNA (gfx9xx), 32 on RDNA and gfx1250."""
     return target_row().wave_size

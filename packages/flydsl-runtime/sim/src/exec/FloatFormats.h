@@ -148,14 +148,12 @@ inline uint32_t fusedBf16(float a, float b, float c) {
   auto f = static_cast<float>(sum);
   // What is missing from f, exactly enough for its sign.
   const double missing = (sum - f) + error;
-  if (missing != 0) {
-    uint32_t u = asBits(f);
-    // Toward zero, then odd.
-    const bool away = u << 1 == 0 ? false : (missing < 0) == (f > 0);
-    u -= away;
-    f = asFloat(u | 1);
-    if (u << 1 == 0)
-      f = missing < 0 ? -asFloat(1) : asFloat(1);
+  if (missing != 0 && f == 0)
+    f = missing < 0 ? -asFloat(1) : asFloat(1);
+  else if (missing != 0) {
+    // Toward zero, then odd: the sign stays, of the smallest number too.
+    const bool away = (missing < 0) == (f > 0);
+    f = asFloat((asBits(f) - away) | 1);
   }
   return floatToBf16(f);
 }
@@ -234,6 +232,14 @@ inline double sineOfTurns(double x, unsigned shift) {
   default:
     return 0.0 - std::cos(r);
   }
+}
+
+/// v_sin_* (shift 0) and v_cos_* (1): beyond 256 revolutions as of none, and the sine of a zero is
+/// that zero (functional examples of V_SIN_F32 in the RDNA3 ISA).
+inline float trigonometric(float x, unsigned shift) {
+  if (!(std::fabs(x) <= 256.0f))
+    return std::isfinite(x) ? float(shift) : x - x; // a NaN
+  return x == 0 && shift == 0 ? x : static_cast<float>(sineOfTurns(x, shift));
 }
 
 } // namespace

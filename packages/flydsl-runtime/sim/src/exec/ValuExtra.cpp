@@ -259,17 +259,6 @@ inline double trigPreop(double a, u32 b) {
   return std::ldexp(static_cast<double>(chunk), scale);
 }
 
-inline float sinTurns(float x) {
-  if (std::fabs(x) > 256.0f || x != x)
-    return std::isfinite(x) ? 0.0f : NAN;
-  return static_cast<float>(sineOfTurns(x, 0));
-}
-inline float cosTurns(float x) {
-  if (std::fabs(x) > 256.0f || x != x)
-    return std::isfinite(x) ? 1.0f : NAN;
-  return static_cast<float>(sineOfTurns(x, 1));
-}
-
 template <class Op> inline PH map3(PH a, PH b, PH c, Op op) {
   u32 l = floatToHalf(op(halfToFloat(lo(a.bits)), halfToFloat(lo(b.bits)), halfToFloat(lo(c.bits))));
   u32 h = floatToHalf(op(halfToFloat(hi(a.bits)), halfToFloat(hi(b.bits)), halfToFloat(hi(c.bits))));
@@ -285,10 +274,10 @@ inline u32 toU16(float a) {
 }
 
 void halfFloats(ValuBuilder &v) {
-  v.op("v_sin_f16", [](H16 a) { return half(sinTurns(f(a))); }, kApprox);
-  v.op("v_cos_f16", [](H16 a) { return half(cosTurns(f(a))); }, kApprox);
-  v.op("v_sin_bf16", [](BF a) { return bf(sinTurns(f(a))); }, kApprox);
-  v.op("v_cos_bf16", [](BF a) { return bf(cosTurns(f(a))); }, kApprox);
+  v.op("v_sin_f16", [](H16 a) { return half(trigonometric(f(a), 0)); }, kApprox);
+  v.op("v_cos_f16", [](H16 a) { return half(trigonometric(f(a), 1)); }, kApprox);
+  v.op("v_sin_bf16", [](BF a) { return bf(trigonometric(f(a), 0)); }, kApprox);
+  v.op("v_cos_bf16", [](BF a) { return bf(trigonometric(f(a), 1)); }, kApprox);
 #define FLYSIM_H3(name, expr)                                                                      \
   v.op(name, [](H16 a, H16 b, H16 c) {                                                             \
     float x = f(a), y = f(b), z = f(c);                                                            \

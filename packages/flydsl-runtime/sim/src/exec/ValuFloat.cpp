@@ -13,16 +13,6 @@ namespace {
 inline float flush(float a) {
   return (asBits(a) & 0x7f800000) == 0 ? asFloat(asBits(a) & 0x80000000) : a;
 }
-inline float sinRevolutions(float a) {
-  if (!(std::fabs(a) <= 256.0f))
-    return std::isinf(a) || a != a ? NAN : 0.0f;
-  return static_cast<float>(sineOfTurns(a, 0));
-}
-inline float cosRevolutions(float a) {
-  if (!(std::fabs(a) <= 256.0f))
-    return std::isinf(a) || a != a ? NAN : 1.0f;
-  return static_cast<float>(sineOfTurns(a, 1));
-}
 inline float fract(float a) {
   float r = a - std::floor(a);
   return std::isinf(a) ? NAN : (r > 0x1.fffffep-1f ? 0x1.fffffep-1f : r);
@@ -206,8 +196,8 @@ void transcendental(ValuBuilder &v) {
   v.op("v_sqrt_f32", [](float a) { return std::sqrt(flush(a)); }, kApprox);
   v.op("v_exp_f32", [](float a) { return flush(float(std::exp2(double(flush(a))))); }, kApprox);
   v.op("v_log_f32", [](float a) { return float(std::log2(double(flush(a)))); }, kApprox);
-  v.op("v_sin_f32", [](float a) { return sinRevolutions(flush(a)); }, kApprox);
-  v.op("v_cos_f32", [](float a) { return cosRevolutions(flush(a)); }, kApprox);
+  v.op("v_sin_f32", [](float a) { return trigonometric(flush(a), 0); }, kApprox);
+  v.op("v_cos_f32", [](float a) { return trigonometric(flush(a), 1); }, kApprox);
   v.op("v_tanh_f32", [](float a) { return float(std::tanh(double(a))); }, kApprox);
   v.op("v_rcp_f64", [](double a) { return 1.0 / a; }, kApprox);
   v.op("v_rsq_f64", [](double a) { return 1.0 / std::sqrt(a); }, kApprox);

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .._target import require_feature, target_arch, target_row
+from .._target import copies_to_lds, require_feature, target_arch, target_row
 from ..rocdl.universal import s_wait_tensorcnt
 from ..rocdl.waits import s_wait_asynccnt, s_waitcnt
 
@@ -152,7 +152,7 @@ class Direct(_Ring):
 
     def ahead(self, stages: int) -> int:
         """Tiles between the start of a copy and its use. ValueError for a target without direct copies."""
-        if not (target_row().has("buffer_lds_dma32") or target_row().has("async_lds_copy")):
+        if not copies_to_lds():
             raise ValueError(f"Direct copies to LDS are of gfx9 and gfx1250, the target is {target_arch()}: use Staged")
         return super().ahead(stages)
 

@@ -9,7 +9,7 @@ from flydsl.tracing.lazy import fly_rocdl
 from flydsl.tracing.locations import needs_trace
 
 from .._emit import mlir_type
-from .._target import require_feature, target_row
+from .._target import copies_to_lds, require_feature, target_row
 from ..primitive.types import AtomicOp, atomic_value_type, descriptor_int
 
 __all__ = [
@@ -82,9 +82,8 @@ def BufferCopy128b(cache_modifier: int = 0) -> ir.Type:
 @needs_trace
 def BufferCopyLDS(bit_size: int) -> ir.Type:
     """Direct copy from a buffer tensor to LDS. State: ``soffset`` (elements), ``imm_offset`` (bytes)."""
-    row = target_row()
-    if row.has("buffer_rsrc_rdna"):
-        raise ValueError(f"BufferCopyLDS is not supported on target arch {row.name!r}: it has no LDS DMA")
+    if not copies_to_lds():
+        raise ValueError(f"BufferCopyLDS is not supported on target arch {target_row().name!r}: it has no LDS DMA")
     if bit_size not in (32, 128):
         raise ValueError(f"unsupported bitSize = {bit_size}: BufferCopyLDS moves 32 or 128 bits")
     if bit_size == 128:

@@ -175,7 +175,8 @@ def flydsl_batched_gemm_mxfp4(a: torch.Tensor, w: torch.Tensor, a_scales: torch.
     if layout not in ("bmn", "mbn") or (a_dtype, "fp4") not in MX:
         raise ValueError(f"{where}: layout must be 'bmn' or 'mbn' and a_dtype fp4, fp6 or fp8, got {layout!r} and "
                          f"{a_dtype!r}")
-    as_bytes(a, a_dtype, f"{where}: a"), as_bytes(w, "fp4", f"{where}: w")
+    for name, array, kind in (("a", a, a_dtype), ("w", w, "fp4")):
+        as_bytes(array, kind, f"{where}: {name}")
     if a.dim() != 3 or w.dim() != 3 or w.shape[1] != N:
         raise ValueError(f"{where}: bytes a of 3 dimensions and w (B, {N}, K/2) are needed, got {a.dtype} "
                          f"{tuple(a.shape)} and {w.dtype} {tuple(w.shape)}")

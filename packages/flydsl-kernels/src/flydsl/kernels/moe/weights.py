@@ -102,10 +102,11 @@ def scales_of(scale: Any, experts: int, config: GroupedConfig, interleaved: bool
     if scale is None:
         return None
     shape = config.format.scale_shape(experts, rows, config.k)
-    # One a row or one an expert, also with dimensions of 1 behind: of_rows() makes them one a row.
-    taken = [shape, (*shape, 1), (experts,), (experts, 1), (experts, 1, 1)] if kind == "rows" else [shape]
-    require(where, tuple(scale.shape) in taken, f"must have shape {' or '.join(map(str, taken[::2][:2]))}, got "
-            f"{tuple(scale.shape)}")
+    # Of rows there may be one an expert, of either kind with dimensions of 1 behind: of_rows() makes them one a row.
+    shapes = [shape, (experts,)] if kind == "rows" else [shape]
+    taken = {(*s, *(1,) * more) for s in shapes for more in range(3 - len(s) + 1)} if kind == "rows" else {shape}
+    require(where, tuple(scale.shape) in taken,
+            f"must have shape {' or '.join(map(str, shapes))}, got {tuple(scale.shape)}")
     if kind in ("groups", "micro"):
         dtype_name(scale, where, GROUP_SCALES[config.format.b or ""])
         return _grouped(scale, config, interleaved)
