@@ -19,6 +19,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from flydsl.control import flow, loops, pipelines
+from flydsl.runtime.forking import fork_safe_lock
 from flydsl.tracing.diagnostics import rewritten_spans
 from flydsl.utils import env, log
 
@@ -30,6 +31,11 @@ __all__ = [
     "ASTRewriter", "CanonicalizeWhile", "FallbackLocations", "InsertEmptyYieldForSCFFor", "ReplaceIfWithDispatch",
     "ReplaceYieldWithSCFYield", "RewriteBoolOps",
 ]
+
+
+#: Python 3.11 counts the depth of what it makes of a syntax tree for all threads together, and calls another thread's a
+#: SystemError; it changes threads where a garbage collection calls Python.
+_parsing = fork_safe_lock()
 
 
 class RewriteBoolOps:
@@ -174,7 +180,8 @@ class Source:
         """
         indented = self.text[:1] in (" ", "\t")
         before = "\n" * (self.first_line - 2) + "if 1:\n" if indented else "\n" * (self.first_line - 1)
-        node = ast.parse(before + self.text).body[0]
+        with _parsing:
+            node = ast.parse(before + self.text).body[0]
         if indented and isinstance(node, ast.If):
             node = node.body[0]
             if self.first_line == 1:
