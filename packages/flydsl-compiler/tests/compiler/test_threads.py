@@ -13,7 +13,7 @@ import pytest
 
 import flydsl.compiler as flyc
 
-LINES = "".join(f"    x{i} = (a + {i}) * [a, (a, {{'k': {i}}})][0] if a > {i} else print(a, k={i})\n" for i in range(60))
+LINES = "".join(f"    x{i} = (a - 1) * [a, (a, {{'k': {i}}})][0] if a > {i} else print(a, k={i})\n" for i in range(60))
 
 
 @pytest.fixture
