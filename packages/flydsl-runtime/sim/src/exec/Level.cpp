@@ -26,7 +26,6 @@ void buildTable(OpTable &table, void (*registerWideParts)(OpTable &)) {
   registerBufferFormat(table);
   registerLdsExtra(table);
   registerAsync(table);
-  registerLaneTests(table);
 }
 
 } // namespace FLYSIM_LEVEL

@@ -15,6 +15,7 @@ void FLYSIM_LEVEL::registerWide(OpTable &table) {
   registerLoops(table);
   registerGlobal(table);
   registerMatrix(table);
+  registerLaneTests(table);
 }
 
 } // namespace flysim

@@ -79,33 +79,28 @@ static uint32_t bytesWithBits(uint64_t word) {
 bool SharedCache::cameBefore(uint64_t line, unsigned count) const {
   uint64_t any = 0;
   for (unsigned done = 0; done < count; done += kBytes) {
-    uint64_t here;
-    memcpy(&here, marks + line + done, sizeof here);
-    const unsigned lines = std::min(kBytes, count - done);
-    any |= here << 8 * (kBytes - lines);
+    any |= marksAt(line + done) & bytesOf(std::min(kBytes, count - done));
   }
   return any != 0;
 }
 
-inline void SharedCache::arrive(uint64_t line, unsigned count) {
-  arrivals.get()[arrived++] = static_cast<uint32_t>(line * kPageLines + count - 1);
+SharedCache::Absent SharedCache::touchMet(const LineMove &move, uint64_t line, unsigned count) {
+  if (furthest > fitting && (line + count > mostLines || cameBefore(line, count)))
+    fillSets();
+  return roomy ? touchRoomy(move, line, count) : touchSets(move, line, count);
 }
 
-SharedCache::Absent SharedCache::touchRoomy(const LineMove &move, uint64_t line, unsigned count) {
-  constexpr uint64_t kEach = ~uint64_t(0) / 255; // 1 in each byte
-  const uint32_t sectors = move.sectors, bits = move.write ? sectors << 4 | sectors : sectors;
+inline SharedCache::Absent SharedCache::touchRoomy(const LineMove &move, uint64_t line, unsigned count) {
+  const uint32_t sectors = move.sectors, bits = marksOf(move);
   const unsigned from = move.write ? 4 : 0; // where a byte has the sectors that are not absent
   Absent absent;
   for (unsigned done = 0; done < count; done += kBytes) {
     const unsigned lines = std::min(kBytes, count - done);
-    const uint64_t each = kEach >> 8 * (kBytes - lines);
-    uint8_t *const at = marks + line + done;
-    uint64_t before;
-    memcpy(&before, at, sizeof before);
-    const uint64_t after = before | bits * each;
+    const uint64_t each = kEach & bytesOf(lines);
+    const uint64_t before = marksAt(line + done), after = before | bits * each;
     if (after == before)
       continue;
-    memcpy(at, &after, sizeof after);
+    memcpy(marks + line + done, &after, sizeof after);
     const uint64_t missing = sectors * each & ~(before >> from);
     absent.sectors += static_cast<unsigned>(__builtin_popcountll(missing));
     if (!(before & 255 * each)) { // as of most moves that miss some
@@ -143,16 +138,13 @@ void SharedCache::fillSets() {
 }
 
 void SharedCache::clear() {
-  uint64_t end = 0; // of the marks that were set
-  for (const uint32_t *a = arrivals.get(); a != arrivals.get() + arrived; ++a)
-    end = std::max(end, uint64_t(*a) / kPageLines + *a % kPageLines + 1);
-  memset(marks, 0, end);
+  memset(marks, 0, std::min(furthest, mostLines));
+  furthest = 0;
   arrived = 0;
   if (!roomy)
     memset(ways.get(), 0, wayBytes() + (size_t(1) << setBits));
   met.clear();
   roomy = true;
-  full = false;
 }
 
 inline unsigned SharedCache::takeWay(size_t index) {

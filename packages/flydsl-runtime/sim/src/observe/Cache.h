@@ -7,8 +7,10 @@
 #ifndef FLYSIM_OBSERVE_CACHE_H
 #define FLYSIM_OBSERVE_CACHE_H
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -48,7 +50,7 @@ public:
   }
 
 private:
-  void close() {
+  [[gnu::flatten]] void close() { // a call for each move took as long as the move
     if (count)
       moves.emplace_back(first, inst, static_cast<uint16_t>(count), static_cast<uint8_t>(same), write);
   }
@@ -169,9 +171,12 @@ public:
   /// became dirty now.
   Absent touch(const LineMove &move, unsigned from, unsigned count) {
     const uint64_t line = move.line + from;
-    if (roomy && (full |= line + count > fitting) && (line + count > mostLines || cameBefore(line, count)))
-      fillSets();
-    return roomy ? touchRoomy(move, line, count) : touchSets(move, line, count);
+    if (!roomy)
+      return touchSets(move, line, count);
+    furthest = std::max(furthest, line + count);
+    if (count <= kBytes && line + count <= mostLines && !(marksAt(line) & bytesOf(count)))
+      return bringFew(move, line, count);
+    return touchMet(move, line, count);
   }
   /// Forgets all lines. What was mapped for them stays.
   void clear();
@@ -190,7 +195,7 @@ private:
     uint32_t tag, sectors, bits;
     unsigned marks; ///< where an entry has the sectors that are not absent
     Request(const LineMove &m, unsigned setBits)
-        : tag(tagOf(m.line, setBits)), sectors(m.sectors), bits(m.write ? sectors << 4 | sectors : sectors),
+        : tag(tagOf(m.line, setBits)), sectors(m.sectors), bits(marksOf(m)),
           marks(m.write ? 4 : 0) {}
   };
   typedef uint32_t Entries __attribute__((vector_size(kTogether * sizeof(uint32_t))));
@@ -204,12 +209,34 @@ private:
   static constexpr unsigned kBytes = 8; ///< that are looked at together
   /// Lines of 128 MiB: a byte for each is little.
   static constexpr uint64_t kLeastNumbers = uint64_t(1) << 20;
+  static constexpr uint64_t kEach = ~uint64_t(0) / 255; ///< 1 in each byte
+  /// All bits of the first `count` bytes of a word, of which there are some.
+  static uint64_t bytesOf(unsigned count) { return ~uint64_t(0) >> 8 * (kBytes - count); }
+  /// The bytes of kBytes lines.
+  uint64_t marksAt(uint64_t line) const {
+    uint64_t word;
+    memcpy(&word, marks + line, sizeof word);
+    return word;
+  }
+  /// What a move leaves in the byte of a line: a write makes its sectors dirty.
+  static uint32_t marksOf(const LineMove &m) { return m.write ? m.sectors << 4 | m.sectors : m.sectors; }
+  /// `touch` of at most kBytes lines that have a byte each and come for the first time, as most do.
+  Absent bringFew(const LineMove &move, uint64_t line, unsigned count) {
+    const uint64_t after = marksAt(line) | (marksOf(move) * kEach & bytesOf(count));
+    memcpy(marks + line, &after, sizeof after);
+    arrive(line, count);
+    return {count * static_cast<unsigned>(__builtin_popcount(move.sectors)), (1u << count) - 1};
+  }
   /// True if some of the lines came before. Called while each has a byte.
   bool cameBefore(uint64_t line, unsigned count) const;
-  /// `touch` while there is room for the lines.
+  /// `touch` while there was room for the lines.
+  Absent touchMet(const LineMove &move, uint64_t line, unsigned count);
+  /// The same if there still is.
   Absent touchRoomy(const LineMove &move, uint64_t line, unsigned count);
   /// `count` lines of a page from `line` on come for the first time.
-  void arrive(uint64_t line, unsigned count);
+  void arrive(uint64_t line, unsigned count) {
+    arrivals.get()[arrived++] = static_cast<uint32_t>(line * kPageLines + count - 1);
+  }
   /// There is no more room: enters the lines that came into their sets.
   void fillSets();
 
@@ -255,7 +282,7 @@ private:
   /// By line, behind the arrivals: dirty sectors << 4 | present sectors.
   uint8_t *const marks;
   bool roomy = true;
-  bool full = false; ///< lines may have gone
+  uint64_t furthest = 0; ///< the line behind all that came; beyond `fitting`, lines may have gone
   /// Way after way, each with an entry for every set: (tag + 1) << 8 | dirty sectors << 4 | present sectors; 0: empty.
   /// A tag of 24 bits names more lines than a launch can move.
   Words ways;

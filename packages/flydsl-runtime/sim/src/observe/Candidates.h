@@ -10,13 +10,19 @@ namespace flysim {
 
 /// A candidate issue, ordered by clock, then by priority and age of the wave.
 struct Candidate {
-  uint64_t at, age;
-  unsigned wave;
-  int priority;
+  uint64_t at;
+  uint64_t turn; ///< of those with one clock, the one with the least goes first
+  Candidate() = default;
+  /// `priority`: of s_setprio. Waves are numbered by age.
+  Candidate(uint64_t at, uint32_t wave, int priority)
+      : at(at), turn(uint64_t(INT32_MAX - int64_t(priority)) << 32 | wave) {}
+  uint32_t wave() const { return static_cast<uint32_t>(turn); }
   /// True if `o` goes first, of two with one clock.
-  bool yieldsTo(const Candidate &o) const { return priority != o.priority ? priority < o.priority : age > o.age; }
+  bool yieldsTo(const Candidate &o) const { return turn > o.turn; }
   bool operator<(const Candidate &o) const { // priority_queue keeps the largest on top
-    return at != o.at ? at > o.at : yieldsTo(o);
+    // Compared as one number, without a branch: which one is larger, no host can foresee.
+    typedef unsigned __int128 Both;
+    return (Both(at) << 64 | turn) > (Both(o.at) << 64 | o.turn);
   }
 };
 
@@ -36,12 +42,12 @@ public:
   /// `c` was popped, and cannot issue before the slot of a line is free, which is at `c.at`.
   void standInLine(unsigned line, const Candidate &c) {
     Line &l = lines[line];
-    if (l.first != kNone && l.first != c.wave && c.yieldsTo(l.firstCandidate)) {
+    if (l.first != kNone && l.first != c.wave() && c.yieldsTo(l.firstCandidate)) {
       l.others.push(c);
       return;
     }
-    if (l.first == kNone || l.first == c.wave) {
-      l.first = c.wave;
+    if (l.first == kNone || l.first == c.wave()) {
+      l.first = c.wave();
       l.firstCandidate = c;
     }
     queue.push(c);
@@ -58,7 +64,7 @@ public:
     l.firstCandidate = l.others.top();
     l.others.pop();
     l.firstCandidate.at = at;
-    l.first = l.firstCandidate.wave;
+    l.first = l.firstCandidate.wave();
     queue.push(l.firstCandidate);
   }
 

@@ -30,7 +30,7 @@ void DieCaches::begin(uint64_t atOnce, size_t instructions) {
   held.clear();
   moves.clear();
   batchEnd = 0;
-  lines = 0;
+  heldLines = 0;
 }
 
 void DieCaches::release() {
@@ -38,15 +38,14 @@ void DieCaches::release() {
     moves = {};
 }
 
-void DieCaches::add(uint64_t group, const LineMove *from, const LineMove *to) {
-  if (group >= batchEnd || lines >= kMostHeld) {
+void DieCaches::add(uint64_t group, const LineMove *from, const LineMove *to, size_t lines) {
+  if (group >= batchEnd || heldLines >= kMostHeld) {
     flush();
     batchEnd = (group / resident + 1) * resident;
   }
   if (held.empty()) // those that follow mostly move as much
     moves.reserve(std::min<size_t>(kMostHeld, resident * size_t(to - from)));
-  for (const LineMove *m = from; m != to; ++m)
-    lines += m->count;
+  heldLines += lines;
   if (held.empty() || held.back().group != group)
     held.push_back({group, &caches[group % caches.size()], moves.size(), moves.size()});
   moves.insert(moves.end(), from, to);
@@ -82,7 +81,7 @@ void DieCaches::flush() {
     held.erase(std::remove_if(held.begin(), held.end(), [](const Held &h) { return h.next == h.end; }), held.end());
   }
   moves.clear();
-  lines = 0;
+  heldLines = 0;
 }
 
 } // namespace flysim

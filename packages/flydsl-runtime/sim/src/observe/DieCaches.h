@@ -24,8 +24,9 @@ public:
   /// Before a launch. `resident`: work-groups (or clusters) of all dies that run at once. `instructions`: of its
   /// program.
   void begin(uint64_t resident, size_t instructions);
-  /// Moves of a work-group; groups come in the order of the grid, the moves of one in the order of time.
-  void add(uint64_t group, const LineMove *from, const LineMove *to);
+  /// Moves of a work-group, of so many lines; groups come in the order of the grid, the moves of one in the order of
+  /// time.
+  void add(uint64_t group, const LineMove *from, const LineMove *to, size_t lines);
   /// Moves what is held.
   void flush();
   /// Gives back the memory that only large launches need.
@@ -52,7 +53,7 @@ private:
   std::vector<Held> held; ///< of work-groups that run side by side
   std::vector<LineMove> moves; ///< theirs, one work-group after the other
   uint64_t batchEnd = 0;  ///< the first work-group behind the `resident` ones of the grid that these are of
-  size_t lines = 0;       ///< of all that is held
+  size_t heldLines = 0;   ///< of all that is held
 };
 
 } // namespace flysim

@@ -47,7 +47,6 @@ struct ModelWave {
   const std::vector<TraceOp> *ops = nullptr;
   size_t next = 0;
   unsigned group = 0, index = 0, simd = 0;
-  uint64_t age = 0;
   uint64_t ready = 0;     ///< earliest clock of the next issue
   Stall readyCause = Stall::None;
   Attempt own;            ///< the next issue, as far as the wave itself decides it
@@ -101,7 +100,7 @@ public:
       startGroup(g * 8);
     while (!queue.empty()) {
       const Candidate c = queue.pop();
-      ModelWave &w = waves[c.wave];
+      ModelWave &w = waves[c.wave()];
       Attempt a = attempt(w);
       if (a.park) {
         w.parked = true;
@@ -111,19 +110,19 @@ public:
       const unsigned line = lineOf(w, unit);
       const uint64_t &slot = slotFree[w.simd][category(unit)];
       if (a.at > c.at) {
-        const Candidate later{a.at, w.age, c.wave, w.priority};
+        const Candidate later(a.at, c.wave(), w.priority);
         if (occupiesSlot(unit) && a.at == slot) {
           queue.standInLine(line, later);
           continue;
         }
-        queue.leaveLine(line, c.wave, slot);
+        queue.leaveLine(line, c.wave(), slot);
         if (!queue.empty() && later < queue.top()) {
           queue.push(later);
           continue;
         }
       }
-      issue(c.wave, a);
-      queue.leaveLine(line, c.wave, slot);
+      issue(c.wave(), a);
+      queue.leaveLine(line, c.wave(), slot);
     }
     result.sampleCycles = static_cast<uint64_t>(last);
     return std::move(result);
@@ -145,7 +144,6 @@ private:
       w.group = nextGroup;
       w.index = static_cast<unsigned>(g.waves.size());
       w.simd = nextSimd++ % t.simdsPerCu;
-      w.age = id;
       w.ready = clock + kGroupStart;
       w.rows.resize(rows);
       g.waves.push_back(id);
@@ -213,7 +211,7 @@ private:
   void enqueue(unsigned id) {
     ModelWave &w = waves[id];
     w.own = ownAttempt(w);
-    queue.push({align(w.own.at, w.simd), w.age, id, w.priority});
+    queue.push({align(w.own.at, w.simd), id, w.priority});
   }
 
   /// When the wave's next instruction can issue, given everything issued so far.
@@ -289,7 +287,7 @@ private:
         ModelWave &o = waves[id];
         if (o.parked) {
           o.parked = false;
-          queue.push({std::max(g.release.back(), o.ready), o.age, id, o.priority});
+          queue.push({std::max(g.release.back(), o.ready), id, o.priority});
         }
       }
     }

@@ -120,12 +120,14 @@ void Traffic::end(Source &s) {
 }
 
 void Traffic::apply(uint64_t linear, LineMove *from, LineMove *to) {
+  size_t lines = 0;
   for (LineMove *m = from; m != to; ++m) {
+    lines += m->count;
     m->line = pages.renumber(m->line);
     absent[m->inst] += cache.touch(*m, 0, m->count).sectors;
   }
   if (followed)
-    dies->add(linear, from, to);
+    dies->add(linear, from, to, lines);
 }
 
 void Traffic::apply(Source &s) {
