@@ -45,12 +45,9 @@ public:
   void keep(uint64_t place, Shape &shape) const;
 
   unsigned size() const { return now->count; }
-  size_t stretches() const { return now->stretches.size(); }
-  LineStretch stretch(size_t k) const {
-    LineStretch s = now->stretches[k];
-    s.line += place0;
-    return s;
-  }
+  /// Their lines are distances from `origin`, modulo 2^64.
+  const std::vector<LineStretch> &stretches() const { return now->stretches; }
+  uint64_t origin() const { return place0; }
 
   /// The place of `address`; false if [from, to) lies in more than one array. `part` is the one that the caller met
   /// last: an instruction mostly stays in one array.

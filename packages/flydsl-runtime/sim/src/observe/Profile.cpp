@@ -227,15 +227,16 @@ private:
     unsigned l2 = 0;
     {
       MovesOf run(moves, index, !info.load);
-      for (size_t k = 0; k < lines.stretches(); ++k) {
-        LineStretch s = lines.stretch(k);
-        for (unsigned here; s.count; s.line += here, s.count -= here) {
-          here = std::min(s.count, kPageLines - unsigned(s.line % kPageLines)); // those of one page
+      const uint64_t origin = lines.origin();
+      for (const LineStretch &s : lines.stretches()) {
+        uint64_t line = origin + s.line;
+        for (unsigned left = s.count, here; left; line += here, left -= here) {
+          here = std::min(left, kPageLines - unsigned(line % kPageLines)); // those of one page
           // Loads fill whole lines; stores and atomics go through to L2 in sectors.
           if (!info.load)
-            l2 += move(s.line, here, s.sectors, run);
+            l2 += move(line, here, s.sectors, run);
           else
-            l2 += fill(s.line, l1.touch(pages.renumber(s.line), here), run);
+            l2 += fill(line, l1.touch(pages.renumber(line), here), run);
         }
       }
     }

@@ -48,11 +48,15 @@ class PageNumbers {
 public:
   /// The line at the same place of the page's number.
   uint64_t renumber(uint64_t line) {
-    if (line / kPageLines != last) {
-      last = line / kPageLines;
-      number = numberOf(last);
+    const uint64_t page = line / kPageLines;
+    if (page / kTogether != last) {
+      last = page / kTogether;
+      here = &slotOf(last);
     }
-    return number * kPageLines + line % kPageLines;
+    uint32_t &n = here->numbers[page % kTogether];
+    if (!n)
+      n = ++count;
+    return uint64_t(n - 1) * kPageLines + line % kPageLines;
   }
   void clear() {
     count = used = 0;
@@ -69,18 +73,15 @@ private:
     uint32_t round; // below 2^32, as the number of pages: so many rounds never end, so many pages are 16 TiB
     uint32_t numbers[kTogether]; ///< plus 1; 0: it was not met
   };
-  uint64_t numberOf(uint64_t page) {
+  Slot &slotOf(uint64_t pages) {
     if (2 * used >= slots.size())
       grow();
-    Slot &s = find(page / kTogether);
+    Slot &s = find(pages);
     if (s.round != round) {
-      s = {page / kTogether, round, {}};
+      s = {pages, round, {}};
       ++used;
     }
-    uint32_t &n = s.numbers[page % kTogether];
-    if (!n)
-      n = ++count;
-    return n - 1;
+    return s;
   }
   Slot &find(uint64_t pages) {
     size_t at = (pages * 0x9e3779b97f4a7c15ull >> 32) & (slots.size() - 1);
@@ -99,7 +100,8 @@ private:
   std::vector<Slot> slots; ///< a power of two of them, at most half of them used
   size_t used = 0;         ///< of this round
   uint32_t round = 1, count = 0;
-  uint64_t last = ~uint64_t(0), number = 0;
+  uint64_t last = ~uint64_t(0); ///< pages that were asked for last, over kTogether
+  Slot *here = nullptr;         ///< theirs
 };
 
 /// The caches of one launch behind L1. Thread safe.
