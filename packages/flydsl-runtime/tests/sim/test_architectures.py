@@ -63,6 +63,16 @@ def test_unknown_name_in_the_environment(name):
     assert f"unknown architecture '{name}'" in program("sim.load(bytes(4096))", FLYDSL_SIM_ARCH=name)
 
 
+@pytest.mark.parametrize("setting", ["ARCH", "CHECK", "CPU", "FINDINGS", "MODEL", "OPCODES", "SCHED"])
+def test_an_empty_setting_is_none(build_dir, tmp_path, setting):
+    """A kernel runs as if the variable was not there."""
+    image = tmp_path / "k.co"
+    image.write_bytes(compile_gpu(SOURCE, "gfx950", "2", build_dir))
+    code = (f"import numpy as np; out = np.zeros(64, np.uint32); image = open({str(image)!r}, 'rb').read(); "
+            "sim.run(image, 'k', (1,), (64,), [out]); print(out.tolist() == list(range(64)))")
+    assert program(code, **{f"FLYDSL_SIM_{setting}": ""}) == "True\ndone\n"
+
+
 @pytest.mark.parametrize("machine", MACHINES)
 def test_code_objects_of_unknown_machines(sim, build_dir, tmp_path, machine):
     """Whether the device is chosen by name or would be that of the first code object."""

@@ -7,9 +7,9 @@
 #include "hip/Runtime.h"
 #include "loader/SourceLines.h"
 #include "support/Json.h"
+#include "support/Settings.h"
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
@@ -64,8 +64,8 @@ unsigned requestedChecks() {
   int own = chosen.load(std::memory_order_relaxed);
   if (own != kFromEnvironment)
     return static_cast<unsigned>(own);
-  const char *text = getenv("FLYDSL_SIM_CHECK");
-  return text && *text ? parseChecks(text) : 0;
+  const char *text = textSetting("FLYDSL_SIM_CHECK");
+  return text ? parseChecks(text) : 0;
 }
 
 bool collectingFindings() {

@@ -5,9 +5,9 @@
 #include "exec/Machine.h"
 #include "support/Error.h"
 #include "support/Json.h"
+#include "support/Settings.h"
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <mutex>
@@ -43,8 +43,8 @@ public:
 
 private:
   File() {
-    const char *name = getenv("FLYDSL_SIM_FINDINGS");
-    if (!name || !*name)
+    const char *name = textSetting("FLYDSL_SIM_FINDINGS");
+    if (!name)
       return;
     descriptor = ::open(name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (descriptor < 0)

@@ -3,9 +3,9 @@
 #include "decode/Disassembler.h"
 #include "decode/Program.h"
 #include "exec/Special.h"
+#include "support/Settings.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <set>
 
 namespace flysim {
@@ -51,7 +51,7 @@ std::unique_ptr<Program> decodeProgram(const CodeObject &, const CodeRange &rang
   program->insts.reserve(program->size / 6 + 16);
   auto *bytes = reinterpret_cast<const uint8_t *>(range.addr);
   RawInst raw;
-  const char *log = getenv("FLYDSL_SIM_OPCODES");
+  const char *log = textSetting("FLYDSL_SIM_OPCODES");
   std::set<std::string> seen;
   for (uint64_t pc = 0; pc < program->size;) {
     program->indexAt[pc / 4] = static_cast<int32_t>(program->insts.size());

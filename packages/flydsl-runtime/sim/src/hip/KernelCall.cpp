@@ -11,7 +11,6 @@
 #include "support/Settings.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 namespace flysim {
@@ -116,8 +115,8 @@ static uint64_t mostInstructions() { return wholeSetting("FLYDSL_SIM_MAX_INSTRUC
 
 /// FLYDSL_SIM_SCHED=random:SEED; 0 for the deterministic schedule.
 static uint64_t scheduleSeed() {
-  const char *text = getenv("FLYDSL_SIM_SCHED");
-  if (!text || !*text || !strcmp(text, "fixed"))
+  const char *text = textSetting("FLYDSL_SIM_SCHED");
+  if (!text || !strcmp(text, "fixed"))
     return 0;
   uint64_t seed = 1;
   if (strncmp(text, "random", 6) || (text[6] && (text[6] != ':' || !parseWhole(text + 7, seed))))

@@ -5,7 +5,6 @@
 #include "support/Settings.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace flysim {
 
@@ -18,7 +17,7 @@ const ArchInfo &Runtime::arch() {
   std::lock_guard<std::mutex> lock(mutex);
   if (chosen)
     return *chosen;
-  const char *env = getenv("FLYDSL_SIM_ARCH");
+  const char *env = textSetting("FLYDSL_SIM_ARCH");
   std::string name = !requested.empty() ? requested : env ? env : "";
   byName = !name.empty();
   for (size_t i = 0; i < images.size() && name.empty(); ++i)

@@ -4,8 +4,8 @@
 
 #include "support/Error.h"
 #include "support/Json.h"
+#include "support/Settings.h"
 
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <llvm/Support/JSON.h>
@@ -63,8 +63,8 @@ struct Tables {
   std::map<std::string, std::set<std::string>> measured; ///< by architecture: names from the file
 
   Tables() {
-    const char *name = getenv("FLYDSL_SIM_MODEL");
-    if (!name || !*name)
+    const char *name = textSetting("FLYDSL_SIM_MODEL");
+    if (!name)
       return;
     auto file = llvm::MemoryBuffer::getFile(name, /*IsText=*/false, /*RequiresNullTerminator=*/false,
                                             /*IsVolatile=*/true);

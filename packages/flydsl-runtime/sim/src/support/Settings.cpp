@@ -18,9 +18,14 @@ bool parseWhole(const char *text, uint64_t &number) {
   return isdigit(static_cast<unsigned char>(*text)) && !*end && !errno;
 }
 
-uint64_t wholeSetting(const char *name, uint64_t unset, uint64_t least, uint64_t most) {
+const char *textSetting(const char *name) {
   const char *text = getenv(name);
-  if (!text || !*text)
+  return text && *text ? text : nullptr;
+}
+
+uint64_t wholeSetting(const char *name, uint64_t unset, uint64_t least, uint64_t most) {
+  const char *text = textSetting(name);
+  if (!text)
     return unset;
   uint64_t number = 0;
   if (!parseWhole(text, number) || number < least || number > most) {
@@ -32,8 +37,8 @@ uint64_t wholeSetting(const char *name, uint64_t unset, uint64_t least, uint64_t
 }
 
 double secondsSetting(const char *name, double unset) {
-  const char *text = getenv(name);
-  if (!text || !*text)
+  const char *text = textSetting(name);
+  if (!text)
     return unset;
   char *end = nullptr;
   double seconds = strtod(text, &end);
@@ -43,8 +48,8 @@ double secondsSetting(const char *name, double unset) {
 }
 
 const char *choiceSetting(const char *name, std::initializer_list<const char *> choices) {
-  const char *text = getenv(name);
-  if (!text || !*text)
+  const char *text = textSetting(name);
+  if (!text)
     return nullptr;
   std::string all;
   for (const char *choice : choices) {

@@ -7,6 +7,11 @@
 
 namespace flysim {
 
+// The environment is read here alone.
+
+/// The text of an environment variable; null if it is not there or empty.
+const char *textSetting(const char *name);
+
 /// What an environment variable says; `unset` if it is not there or empty. They raise InvalidConfiguration, with the
 /// name and the text, for anything but one number in range: half of a text would be another number.
 uint64_t wholeSetting(const char *name, uint64_t unset, uint64_t least = 0, uint64_t most = UINT64_MAX);
