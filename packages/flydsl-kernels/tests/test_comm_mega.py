@@ -83,6 +83,8 @@ def _no_tokens(count):
 
 
 def _mega(rank, ranks, scheme, most, limit):
+    import flydsl.runtime as rt
+
     with pytest.raises(ValueError, match="power of two"):
         _make(rank, ranks, scheme, 12)
     with pytest.raises(ValueError, match="fixed slots are for at most 255 tokens"):
@@ -94,8 +96,11 @@ def _mega(rank, ranks, scheme, most, limit):
         assert y.shape == x.shape and y.dtype == torch.bfloat16
         assert _is_near(y, _expected(x, weights, ids, w1, w2, limit))
         assert torch.equal(moe.forward(x, weights, ids), y)  # wherever rows come to lie
-    whole = moe.forward(x, weights, ids, slice_output=False)
-    assert torch.equal(whole[:count], y) and whole.shape[0] == most and not whole[count:].any()
+    stream = rt.Stream()
+    for options in ({}, {"stream": stream}):
+        whole = moe.forward(x.clone(), weights.clone(), ids.clone(), slice_output=False, **options)
+        stream.synchronize()
+        assert torch.equal(whole[:count], y) and whole.shape[0] == most and not whole[count:].any()
     with pytest.raises(TypeError, match="topk_ids must be torch.int32"):
         moe.forward(x, weights, ids.long())
     with pytest.raises(ValueError, match="of at most"):
