@@ -202,6 +202,20 @@ def test_launchers_that_wrap_others_are_called_as_compiled_ones():
         close_relative(out, exact_attention(q, q, q, True), 1e-2)
 
 
+@pytest.mark.one_arch
+def test_illegal_attention_is_refused_when_it_is_built():
+    """Tuners catch ValueError around a builder."""
+    from flydsl.kernels.flash_attn_func import build_flash_attn_func_module, build_gqa_attn
+
+    with pytest.raises(ValueError, match="dtype_str must be one of f16, bf16, f32, fp8, got 'f64'"):
+        build_flash_attn_func_module(8, 128, dtype_str="f64")
+    for build in (lambda **heads: build_flash_attn_func_module(8, 128, num_kv_heads=heads["ATTN_H_KV"]),
+                  build_gqa_attn):
+        for wrong in (3, 0):
+            with pytest.raises(ValueError, match=f"must be a multiple of {wrong} key heads"):
+                build(ATTN_H=8, ATTN_H_KV=wrong)
+
+
 def test_builder_of_packed_queries_and_pages():
     from flydsl.kernels.flash_attn_func import build_flash_attn_func_module
 

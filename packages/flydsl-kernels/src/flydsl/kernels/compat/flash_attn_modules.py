@@ -8,6 +8,7 @@ from typing import Any
 
 from flydsl.kernels.attention.op import ATTENTION_FWD
 from flydsl.kernels.host.arrays import contiguous
+from flydsl.kernels.host.config import require
 
 from .flash_attn_callers import linear_pages
 
@@ -15,6 +16,8 @@ __all__ = [
     "build_flash_attn_dualwave_swp_fp8_module", "build_flash_attn_dualwave_swp_module", "build_flash_attn_func_module",
     "build_flash_attn_func_module_primary", "build_gqa_attn", "dualwave_splitk_workspace_elems",
 ]
+
+_DTYPES = ("f16", "bf16", "f32", "fp8")
 
 
 @functools.lru_cache(maxsize=256)
@@ -34,9 +37,12 @@ def build_flash_attn_func_module_primary(
     `seq_len_kv` i32 [B]. `lse` is f32 [B, H, S], written if `return_lse`. With ``.compile``, which gives the launcher.
 
     Raises:
-        ValueError: the launcher is called with another dtype, or with arrays that do not fit.
+        ValueError: the dtype or the heads are not supported; the launcher is called with another dtype, or with arrays
+            that do not fit.
     """
-    kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+    where, kv_heads = "build_flash_attn_func_module", num_heads if num_kv_heads is None else num_kv_heads
+    require(where, dtype_str in _DTYPES, f"dtype_str must be one of {', '.join(_DTYPES)}, got {dtype_str!r}")
+    _require_heads(where, num_heads, kv_heads, head_dim)
     scale = head_dim**-0.5 if sm_scale is None else float(sm_scale)
 
     def launcher(Q: Any, K: Any, V: Any, Out: Any, B: int, S: int, *, cu_seqlens_q: Any = None,
@@ -52,7 +58,7 @@ def build_flash_attn_func_module_primary(
         q, out = Q.reshape(*lead, num_heads, head_dim), Out.reshape(*lead, num_heads, head_dim)
         if paged and kv_cache_layout != "linear":
             x = 16 // K.dtype.itemsize
-            K, V = linear_pages("build_flash_attn_func_module", kv_cache_layout,
+            K, V = linear_pages(where, kv_cache_layout,
                                 K.reshape(-1, kv_heads, head_dim // x, 64, x),
                                 V.reshape(-1, kv_heads, 64 // x, head_dim, x))
         k, v = (x.reshape(*keys, kv_heads, head_dim) for x in (K, V))
@@ -77,10 +83,15 @@ def _compilable(launcher: Any) -> Any:
     return launcher
 
 
+def _require_heads(where: str, heads: int, kv_heads: int, dim: int) -> None:
+    require(where, min(heads, kv_heads, dim) > 0 and heads % kv_heads == 0,
+            f"{heads} heads of {dim} features must be a multiple of {kv_heads} key heads")
+
+
 def _check_dtype(dtype_str: str, Q: Any) -> None:
     from flydsl.kernels.host.dtypes import dtype_name
 
-    found = dtype_name(Q, "flash_attn: Q", ("f16", "bf16", "f32", "fp8"))
+    found = dtype_name(Q, "flash_attn: Q", _DTYPES)
     if found != dtype_str:
         raise ValueError(f"flash_attn: the launcher was built for {dtype_str}, Q is {Q.dtype}")
 
@@ -131,9 +142,10 @@ def build_gqa_attn(*, ATTN_B: int = 16, ATTN_H: int = 64, ATTN_H_KV: int = 8, AT
     ``.compile``, which gives the launcher itself: it compiles at its first call.
 
     Raises:
-        ValueError: the launcher is called with operands of another dtype, with rows of O that are not dense, or with
-            more keys than the window shows.
+        ValueError: the heads do not fit; the launcher is called with operands of another dtype, with rows of O that are
+            not dense, or with more keys than the window shows.
     """
+    _require_heads("build_gqa_attn", ATTN_H, ATTN_H_KV, ATTN_D)
     left, right = (-1, -1) if sliding_window is None else sliding_window
 
     def launcher(Q: Any, K: Any, V: Any, O: Any, Q_stride1: int, K_stride1: int, V_stride1: int,  # noqa: E741

@@ -65,10 +65,10 @@ def compile_conv3d_implicit_fp8(n: int, c: int, d: int, h: int, width: int, k: i
 
 def _launcher(where: str, x_shape: tuple[int, ...], w_shape: tuple[int, ...], stride: tuple[int, ...],
               padding: tuple[int, ...], has_bias: bool, element_bytes: int, sums: bool = False) -> Callable[..., None]:
-    from .op import CONV, out_sizes, plan_sums
+    from .op import CONV, checked_sizes, plan_sums
 
-    sizes = out_sizes(x_shape[1:-1], w_shape[1:-1], stride, padding, (1, 1, 1))
-    require(where, min(sizes) > 0, f"the filter {w_shape[1:-1]} does not fit the input {x_shape[1:-1]}")
+    x_first, w_first = ((shape[0], shape[-1], *shape[1:-1]) for shape in (x_shape, w_shape))
+    sizes = checked_sizes(where, x_first, w_first, None, stride, padding, (1, 1, 1), 1)
     y_shape = x_shape[0], w_shape[0], *sizes
     sums_shape = x_shape[0] * math.prod(sizes), w_shape[0]
 
