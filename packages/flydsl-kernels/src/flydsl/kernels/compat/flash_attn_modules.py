@@ -143,28 +143,30 @@ def build_gqa_attn(*, ATTN_B: int = 16, ATTN_H: int = 64, ATTN_H_KV: int = 8, AT
 
     Raises:
         ValueError: the heads do not fit; the launcher is called with operands of another dtype, with rows of O that are
-            not dense, or with more keys than the window shows.
+            not dense, or with queries that see no key.
     """
     _require_heads("build_gqa_attn", ATTN_H, ATTN_H_KV, ATTN_D)
     left, right = (-1, -1) if sliding_window is None else sliding_window
 
     def launcher(Q: Any, K: Any, V: Any, O: Any, Q_stride1: int, K_stride1: int, V_stride1: int,  # noqa: E741
                  O_stride1: int, seq_q: int, seq_kv: int, stream: Any = None) -> None:
-        def rows(data: Any, stride: int, count: int, heads: int) -> Any:
-            return data.as_strided((ATTN_B, count, heads, ATTN_D), (count * stride, stride, ATTN_D, 1))
+        def rows(data: Any, stride: int, total: int, heads: int, count: int | None = None) -> Any:
+            return data.as_strided((ATTN_B, total if count is None else count, heads, ATTN_D),
+                                   (total * stride, stride, ATTN_D, 1))
 
         _check_dtype("bf16", Q)
         if O_stride1 != ATTN_H * ATTN_D or contiguous(O) is not O:
             raise ValueError(f"gqa_attn: rows of O must be dense, {ATTN_H * ATTN_D} elements apart, got {O_stride1} "
                              f"and strides {O.stride()}")
+        keys = min(seq_kv, seq_q + right) if right >= 0 else seq_kv  # no query sees what is behind them
         # Older callers count the window from equal row and key numbers, `ops.attention` from the last key.
-        shift = seq_kv - seq_q
-        window = [w if w < 0 else w + s for w, s in ((left, shift), (right, -shift))]
-        if any(w >= 0 > new for w, new in zip((left, right), window, strict=True)):
-            raise ValueError(f"gqa_attn: the window {sliding_window} of {seq_q} queries and {seq_kv} keys hides keys "
-                             "from every query: pass fewer keys")
-        ATTENTION_FWD.run(rows(Q, Q_stride1, seq_q, ATTN_H), rows(K, K_stride1, seq_kv, ATTN_H_KV),
-                          rows(V, V_stride1, seq_kv, ATTN_H_KV), scale=ATTN_D**-0.5, left=window[0], right=window[1],
+        shift = keys - seq_q
+        require("gqa_attn", left < 0 or left + shift >= 0,
+                f"the window {sliding_window} of {seq_q} queries and {seq_kv} keys leaves queries without a key: pass "
+                "fewer queries")
+        ATTENTION_FWD.run(rows(Q, Q_stride1, seq_q, ATTN_H), rows(K, K_stride1, seq_kv, ATTN_H_KV, keys),
+                          rows(V, V_stride1, seq_kv, ATTN_H_KV, keys), scale=ATTN_D**-0.5,
+                          left=left if left < 0 else left + shift, right=right if right < 0 else right - shift,
                           stream=stream, into=(rows(O, O_stride1, seq_q, ATTN_H),))
 
     return _compilable(launcher)
