@@ -83,6 +83,8 @@ def _no_tokens(count):
 
 
 def _mega(rank, ranks, scheme, most, limit):
+    import flydsl.runtime as rt
+
     with pytest.raises(ValueError, match="power of two"):
         _make(rank, ranks, scheme, 12)
     with pytest.raises(ValueError, match="fixed slots are for at most 255 tokens"):
@@ -94,8 +96,11 @@ def _mega(rank, ranks, scheme, most, limit):
         assert y.shape == x.shape and y.dtype == torch.bfloat16
         assert _is_near(y, _expected(x, weights, ids, w1, w2, limit))
         assert torch.equal(moe.forward(x, weights, ids), y)  # wherever rows come to lie
-    whole = moe.forward(x, weights, ids, slice_output=False)
-    assert torch.equal(whole[:count], y) and whole.shape[0] == most and not whole[count:].any()
+    stream = rt.Stream()
+    for options in ({}, {"stream": stream}):
+        whole = moe.forward(x.clone(), weights.clone(), ids.clone(), slice_output=False, **options)
+        stream.synchronize()
+        assert torch.equal(whole[:count], y) and whole.shape[0] == most and not whole[count:].any()
     with pytest.raises(TypeError, match="topk_ids must be torch.int32"):
         moe.forward(x, weights, ids.long())
     with pytest.raises(ValueError, match="of at most"):
@@ -339,11 +344,7 @@ REFUSED1 = [
     (dict(tile_n=128), "share k by 512: model_dim must be a multiple"), (dict(tile_k=64), "tile_k must be one of"),
     (dict(num_waves=2), "num_waves must be 4 or 8"), (dict(grid_mult=5), "grid_mult must be one of"),
     (dict(grid_mult=1, num_cu=33), "must be more than the 32 that send"), (dict(b_nt=4), "b_nt must be -1 to 3"),
-    (dict(pipe_weights=False), "pipe_weights must be True"), (dict(mfma_amajor=True), "mfma_amajor must be False"),
-    (dict(swizzle_a=False), "swizzle_a must be True"), (dict(async_a_copy=True), "async_a_copy must be False"),
-    (dict(use_tile_resource=False), "use_tile_resource must be"), (dict(waves_per_eu_hint=4), "waves_per_eu_hint must"),
-    (dict(work_shards=4), "work_shards must be None"), (dict(external_grouping=True), "external_grouping must be None"),
-    (dict(external_counting=True), "external_counting must be"), (dict(payload_chunk_rows=384), "payload_chunk_rows"),
+    (dict(payload_chunk_rows=100), "payload_chunk_rows must be a multiple of the 32 rows"),
 ]
 REFUSED2 = [
     (dict(p2p_quant_type="int8"), "p2p_quant_type must be one of"), (dict(a_dtype="fp4"), "a_dtype must be 'fp8'"),
@@ -354,22 +355,29 @@ REFUSED2 = [
     (dict(BM=64, SBM=32), "divides the 32 rows of a block"), (dict(BN=64), "BN must be 128 or 256"),
     (dict(BK=64), "BK must be one of"), (dict(cu_num=3), "are for persist=True"),
     (dict(persist_strided=True), "are for persist=True"), (dict(persist=True, cu_num=1000), "1 to 512 workgroups"),
-    (dict(has_pad=True), "has_pad must be"), (dict(g2_bhoist=True), "g2_bhoist must be"),
-    (dict(g2_ascale_pf=True), "g2_ascale_pf must be"), (dict(g2_spart=True), "g2_spart must be"),
-    (dict(g2_bf16_lds=True), "g2_bf16_lds must be"), (dict(skew_cu=1), "skew_cu must be 0"),
+    (dict(has_pad=True), "has_pad must be"),
     (dict(fixed_slot_dispatch=True, max_tok=256), "fixed slots are for at most 255 tokens"),
 ]
 
 
+# What callers tune another kernel with.
+HINTS1 = dict(pipe_weights=False, mfma_amajor=True, swizzle_a=False, async_a_copy=True, use_tile_resource=False,
+              waves_per_eu_hint=4, work_shards=4, external_grouping=True, external_counting=True,
+              payload_chunk_rows=384)
+HINTS2 = dict(g2_bhoist=True, g2_ascale_pf=True, g2_spart=True, g2_bf16_lds=True, skew_cu=1)
+
+
 def test_options_that_are_refused():
-    """Every argument is checked before anything is compiled."""
+    """Every argument is checked before anything is compiled; hints for another kernel are no errors."""
     from flydsl.kernels.comm.mega import compile_mega_moe_stage1, compile_mega_moe_stage2
     from flydsl.kernels.target import target
 
-    for build, arguments, refused in ((compile_mega_moe_stage1, _stage1_arguments(0, 2, 256), REFUSED1),
-                                      (compile_mega_moe_stage2, _stage2_arguments(0, 2, 256), REFUSED2)):
+    for build, arguments, refused, hints in (
+            (compile_mega_moe_stage1, _stage1_arguments(0, 2, 256), REFUSED1, HINTS1),
+            (compile_mega_moe_stage2, _stage2_arguments(0, 2, 256), REFUSED2, HINTS2)):
         built = build(**arguments, target=target("gfx950"))
         assert build(**arguments, target=target("gfx950")) is built
+        assert build(**arguments, **hints, target=target("gfx950")) is built
         for wrong, message in refused:
             with pytest.raises(ValueError, match=message):
                 build(**{**arguments, **wrong}, target=target("gfx950"))

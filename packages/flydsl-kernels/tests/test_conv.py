@@ -278,8 +278,10 @@ def test_older_builder_writes_where_it_is_told():
     assert torch.equal(y, ops.conv(x, w, None, 1, 1))
     with pytest.raises(ValueError, match="needs a dense array of that shape"):
         launch(torch.empty(1, 3, 5, 6, 8, dtype=torch.bfloat16).movedim(-1, 1), x.movedim(1, -1), w.movedim(1, -1))
-    with pytest.raises(ValueError, match="does not fit the input"):
+    with pytest.raises(ValueError, match="does not fit the padded input"):
         compile_conv3d_implicit(1, 8, 1, 5, 6, 8, 3, 3, 3, 1, 1, 1, 0, 1, 1)
+    with pytest.raises(ValueError, match="stride must be 3 numbers of at least 1"):
+        compile_conv3d_implicit(1, 8, 3, 5, 6, 8, 3, 3, 3, 1, 0, 1, 1, 1, 1)
 
 
 @pytest.mark.parametrize("channels", [8, 256])  # of these, workgroups share the k

@@ -7,7 +7,7 @@ import pytest
 from kernel_helpers import DENSE_GEMM, DTYPES, Guarded, cases, close_relative, needs, random, torch
 
 import flydsl.runtime as rt
-from flydsl.kernels import ops
+from flydsl.kernels import hgemm_splitk, ops
 from flydsl.kernels.gemm import (
     build_gemm_module,
     compile_fp8_gemm,
@@ -185,6 +185,21 @@ def test_default_knobs_are_accepted():
     for size in ((1, 128, 4096), (4096, 4096, 4096), (32, 384, 7168), (100, 72, 64)):
         knobs = get_default_kwargs(*size)
         build_gemm_module(size[1], size[2], "bf16", **knobs)
+
+
+@pytest.mark.parametrize("size", [(7, 384, 4096), (130, 64, 128)])
+def test_older_default_knobs(size):
+    """By the names that the older builder and function take."""
+    m, n, k = size
+    knobs = hgemm_splitk.get_default_kwargs(m, n, k)
+    a, b = random(m, k, dtype="f16"), random(n, k, dtype="f16", seed=1)
+    exact = a.double() @ b.double().T
+    c = torch.full((m, n), float("nan")).half()
+    hgemm_splitk_(c, a, b, None, knobs)
+    close_relative(c, exact, knobs["SPLIT_K"] * 2.0**-10)  # a rounding for each slice
+    c.fill_(float("nan"))
+    compile_hgemm_kernel("f16", n, k, **{**knobs, "SPLIT_K": 1})(c, a, b, c, c, m)
+    close_relative(c, exact, 2.0**-11 * 1.01)
 
 
 @needs("gfx11", "gfx120")

@@ -202,6 +202,20 @@ def test_launchers_that_wrap_others_are_called_as_compiled_ones():
         close_relative(out, exact_attention(q, q, q, True), 1e-2)
 
 
+@pytest.mark.one_arch
+def test_illegal_attention_is_refused_when_it_is_built():
+    """Tuners catch ValueError around a builder."""
+    from flydsl.kernels.flash_attn_func import build_flash_attn_func_module, build_gqa_attn
+
+    with pytest.raises(ValueError, match="dtype_str must be one of f16, bf16, f32, fp8, got 'f64'"):
+        build_flash_attn_func_module(8, 128, dtype_str="f64")
+    for build in (lambda **heads: build_flash_attn_func_module(8, 128, num_kv_heads=heads["ATTN_H_KV"]),
+                  build_gqa_attn):
+        for wrong in (3, 0):
+            with pytest.raises(ValueError, match=f"must be a multiple of {wrong} key heads"):
+                build(ATTN_H=8, ATTN_H_KV=wrong)
+
+
 def test_builder_of_packed_queries_and_pages():
     from flydsl.kernels.flash_attn_func import build_flash_attn_func_module
 
@@ -253,6 +267,22 @@ def test_builder_of_a_sliding_window(window):
         launch(*arguments[:7], h * d + 8, s, s)
     with pytest.raises(ValueError, match="rows of O must be dense"):
         launch(*arguments[:3], of_views.transpose(1, 2), *arguments[4:])
+
+
+@pytest.mark.parametrize(("queries", "keys", "window"), [(64, 160, (40, 20)), (64, 160, (40, 0)), (96, 64, (32, 16))])
+def test_sliding_window_of_other_keys_than_queries(queries, keys, window):
+    """Query i sees the keys from i - left to i + right, however many there are."""
+    from flydsl.kernels.flash_attn_func import build_gqa_attn
+
+    b, h, hkv, d = 2, 4, 2, 128
+    q = random(b, queries, h, d).bfloat16()
+    k, v = (random(b, keys, hkv, d, seed=n).bfloat16() for n in (1, 2))
+    out = torch.full_like(q, float("nan"))
+    launch = build_gqa_attn(ATTN_B=b, ATTN_H=h, ATTN_H_KV=hkv, ATTN_D=d, sliding_window=window)
+    launch(q, k, v, out, h * d, hkv * d, hkv * d, h * d, queries, keys)
+    close_relative(out, exact_attention(q, k, v, window=window), 2e-2)
+    with pytest.raises(ValueError, match="leaves queries without a key: pass fewer queries"):
+        launch(q, k, v, out, h * d, hkv * d, hkv * d, h * d, queries, queries - window[0] - 1)
 
 
 def test_check_allclose(capsys):

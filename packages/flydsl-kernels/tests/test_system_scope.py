@@ -21,9 +21,11 @@ def _kernel(a, out):
         ops.fence_agent_release()
         again = ops.atomic_add_system(words + 24, fx.Int32(6))
         ops.fence_agent_acquire()
-        last = ops.atomic_xchg_global_at(words + 24, fx.Int32(100), "agent")
+        least = ops.atomic_add_system(words + 24, 7)
+        raw = ops.atomic_add_agent(words + 24, fx.arith.constant(8, type=fx.T.i32))
+        last = ops.atomic_xchg_global_at(words + 24, 100, "agent")
         wide = ops.atomic_add_global_at(words + 32, fx.Int64(1 << 33))
-        for i, value in enumerate((first, before, again, last, wide)):
+        for i, value in enumerate((first, before, again, least, raw, last, wide)):
             ops.store_i64_global_system(results + 8 * i, fx.Int64(value))
 
 
@@ -33,10 +35,10 @@ def _launch(a, out, stream: fx.Stream = fx.Stream(None)):
 
 
 def test_values():
-    a, out = np.arange(16, dtype=np.int32), np.full(5, -1, np.int64)
+    a, out = np.arange(16, dtype=np.int32), np.full(7, -1, np.int64)
     _launch(a, out)
     six, wide = 6, 8 | 9 << 32
-    assert out.tolist() == [1 << 40, six, six + 5, six + 11, wide]
+    assert out.tolist() == [1 << 40, six, six + 5, six + 11, six + 18, six + 26, wide]
     expected = np.arange(16, dtype=np.int32)
     expected[2], expected[6] = 7, 100
     expected[4:6] = np.array([1 << 40]).view(np.int32)

@@ -118,12 +118,49 @@ def _with_target():
     return found
 
 
+def _asked_at_the_call():
+    """Older builders by their files, whose launchers ask for the target when they are called."""
+    from flydsl.kernels import flash_attn_modules, pa_decode_fp8
+    from flydsl.kernels.conv import older
+
+    return {"conv/older.py": (older.compile_conv3d_implicit, older.compile_conv3d_implicit_fp8),
+            "compat/flash_attn_modules.py": (flash_attn_modules.build_flash_attn_func_module_primary,
+                                             flash_attn_modules.build_gqa_attn),
+            "compat/pa_decode_fp8.py": (pa_decode_fp8.compile_pa_decode_tile, pa_decode_fp8.compile_pa_decode_sw,
+                                        pa_decode_fp8.compile_pa_decode_sw_reduce,
+                                        pa_decode_fp8.compile_pa_decode_metadata)}
+
+
+def test_older_builders_are_memoised():
+    """One launcher for each set of arguments, on every target, by the names that build others as well."""
+    from flydsl.kernels import flash_attn_modules as flash
+
+    heads, image = dict(num_heads=8, head_dim=128), (1, 16, 4, 6, 7, 16, 3, 3, 3, 1, 1, 1, 1, 1, 1)
+    arguments = {
+        "compile_conv3d_implicit": image, "compile_conv3d_implicit_fp8": image,
+        "build_flash_attn_func_module_primary": heads, "build_gqa_attn": dict(sliding_window=(512, 0)),
+        "compile_pa_decode_tile": (128, 8, 16, 4), "compile_pa_decode_sw": (128, 2),
+        "compile_pa_decode_sw_reduce": dict(max_context_partition_num=2, query_seq_len=1, query_group_size=8,
+                                            head_size=128, output_dtype_str="bf16"),
+        "compile_pa_decode_metadata": {}}
+    builders = {f.__name__: f for functions in _asked_at_the_call().values() for f in functions}
+    assert set(builders) == set(arguments)
+    calls = [(builders[name], given) for name, given in arguments.items()]
+    calls += [(flash.build_flash_attn_dualwave_swp_module, heads),
+              (flash.build_flash_attn_dualwave_swp_fp8_module, heads)]
+    for build, given in calls:
+        once, again = (build(**given) if isinstance(given, dict) else build(*given) for _ in range(2))
+        assert once is again, build.__name__
+
+
 def test_nothing_is_memoised_without_its_target():
     """What is kept for arguments without a target would be served for another one."""
     carriers = _with_target()
     of_no_target = {("host/arrays.py", "device_type"), ("host/tuned.py", "_table"), ("declared.py", "declarations"),
                     ("comm/group.py", "report"), ("patching/language.py", "_takes"),
                     ("host/weights.py", "begin")}
+    of_no_target |= {(name, function.__name__) for name, functions in _asked_at_the_call().items()
+                     for function in functions}
     for path in sorted(ROOT.rglob("*.py")):
         name, tree = path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
         methods = {id(entry): node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..host.config import KernelConfig, require
@@ -10,7 +11,7 @@ from ..parts.index import align_up
 from ..target import Target
 from .peers import PLACES
 
-__all__ = ["COMBINE_DTYPES", "DISPATCH_BYTES", "TransportConfig", "transport_config"]
+__all__ = ["COMBINE_DTYPES", "DISPATCH_BYTES", "TransportConfig", "launch_config", "transport_config"]
 
 DISPATCH_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "fp8": 1, "fp4": 0.5}
 COMBINE_DTYPES = ("bf16", "f16", "f32", "fp8", "fp4")
@@ -28,6 +29,8 @@ class TransportConfig(KernelConfig):
         ranks, experts, slots: of the group, experts of a rank, experts of a token.
         hidden: elements of a token; `dtype` those that are dispatched, `out` those that are combined.
         tokens: most tokens of a rank; `received`: most that a rank receives.
+        row_room, out_room: bytes that the memory has for a row of either, 0: those of `dtype` and `out`. All launches
+            on one memory say the same.
         scale_bytes: of a token's scales, which travel with it.
         packed: expert-major copies of what is received (`enable_std_moe`).
         zero_copy: combining reads the peers' registered buffers.
@@ -43,6 +46,8 @@ class TransportConfig(KernelConfig):
     out: str
     tokens: int
     received: int
+    row_room: int = 0
+    out_room: int = 0
     scale_bytes: int = 0
     packed: bool = False
     zero_copy: bool = False
@@ -66,11 +71,6 @@ class TransportConfig(KernelConfig):
     def elements(self) -> int:
         """That a lane combines at a time: of f32 as many as rows are multiples of."""
         return 4 if self.out == "f32" else 8
-
-    @property
-    def out_columns(self) -> int:
-        """Elements of the tensor of a row of what is combined: two of fp4 share one."""
-        return self.hidden // 2 if self.out == "fp4" else self.hidden
 
     @property
     def out_bytes(self) -> int:
@@ -98,12 +98,14 @@ class TransportConfig(KernelConfig):
     def places(self) -> dict[str, int]:
         """Byte offsets in the payload, and under ``"end"`` its size."""
         rows, origins = self.received, self.ranks * self.tokens
+        row, out = self.row_room or self.row_bytes, self.out_room or self.out_bytes
+        sent = out if self.transport == "none" else self.sent_bytes
         sizes = {
             "counter": 8,  # rows taken; workgroups that are done
-            "rows": rows * self.row_bytes, "weights": rows * self.slots * 4, "indices": rows * self.slots * 4,
+            "rows": rows * row, "weights": rows * self.slots * 4, "indices": rows * self.slots * 4,
             "scales": rows * self.scale_bytes, "origin": rows * 4,
-            "registered": rows * self.out_bytes, "combined": 0 if self.zero_copy else origins * self.sent_bytes,
-            "combined_weights": origins * self.slots * 4,
+            "registered": rows * out, "combined_weights": origins * self.slots * 4,
+            "combined": 0 if self.zero_copy else origins * sent,
         }
         places, at = dict[str, int](), 0
         for name, size in sizes.items():
@@ -114,7 +116,22 @@ class TransportConfig(KernelConfig):
 
 def transport_config(where: str, target: Target, **fields: Any) -> TransportConfig:
     """A checked configuration. ValueError says what is not supported."""
-    config = TransportConfig(target=target, **fields)
+    return _checked(where, TransportConfig(target=target, **fields))
+
+
+@functools.lru_cache
+def launch_config(where: str, config: TransportConfig, **changes: Any) -> TransportConfig:
+    """That of a launch, with other rows or another geometry on the same memory: ValueError where that has no place for
+    them, or for what is not supported."""
+    found = _checked(where, replace(config, **changes))
+    for name, size, room in (("dtype", found.row_bytes, config.row_room), ("out", found.out_bytes, config.out_room)):
+        require(where, name not in changes or size <= room,
+                f"a row of {changes.get(name)} has {size} bytes, the memory {room} for one: see max_token_type_size")
+    return found
+
+
+def _checked(where: str, config: TransportConfig) -> TransportConfig:
+    target = config.target
     require(where, config.dtype in DISPATCH_BYTES, f"data type {config.dtype!r}: expected one of "
             f"{', '.join(DISPATCH_BYTES)}")
     require(where, config.out in COMBINE_DTYPES, f"combining {config.out!r}: expected one of "

@@ -130,7 +130,7 @@ class MegaMoEV2:
             inner_scale=((align_up(rows, WORD_ROWS), align_up(inter // GROUP, WORD_SCALES)), torch.uint8))
         return {name: like.new_zeros(shape, dtype=dtype) for name, (shape, dtype) in sizes.items()}
 
-    def quantize(self, x: Any) -> tuple[Any, Any]:
+    def quantize(self, x: Any, *, stream: Any = None) -> tuple[Any, Any]:
         """``(fp8, scales)`` of bf16 (T, model): e4m3fn (T, model) and e8m0 u8 (T, model / 32)."""
         import torch
 
@@ -139,18 +139,21 @@ class MegaMoEV2:
         scales = x.new_empty((rows, self.model // GROUP), dtype=torch.uint8)
         if rows:
             run = build_per_1x32_mx_quant_module(self.model, "fp8", target=self._target)
-            launch(run, x, x.contiguous(), out, scales, rows, cdiv(rows * (self.model // GROUP), THREADS))
+            launch(run, x, x.contiguous(), out, scales, rows, cdiv(rows * (self.model // GROUP), THREADS),
+                   stream=stream)
         return out.view(torch.float8_e4m3fn), scales
 
     def forward(self, x: Any, wts: Any, topk_ids: Any, *, stream: Any = None, slice_output: bool = True) -> Any:
         """bf16 (T, model) of bf16 (T, model), f32 (T, k) weights and i32 (T, k) experts.
 
-        With ``slice_output=False`` the result has `max_tok_per_rank` rows, those beyond T zero.
+        With ``slice_output=False`` the result has `max_tok_per_rank` rows, those beyond T zero. With a `stream` the
+        launches are in it; operands that are not contiguous are copied in the current one.
 
         Raises:
             CollectiveError: a rank did not come, or called something else. ValueError, TypeError: the operands.
         """
-        return self.forward_prequant(*self.quantize(x), wts, topk_ids, stream=stream, slice_output=slice_output)
+        return self.forward_prequant(*self.quantize(x, stream=stream), wts, topk_ids, stream=stream,
+                                     slice_output=slice_output)
 
     def forward_prequant(self, x_q: Any, scales: Any, wts: Any, topk_ids: Any, *, stream: Any = None,
                          slice_output: bool = True) -> Any:
@@ -158,7 +161,6 @@ class MegaMoEV2:
         import torch
 
         where = type(self).__name__
-        require(where, stream is None, "launches go to the current stream: use torch.cuda.stream")
         count = x_q.shape[0]
         for name, array, shape, dtypes in (
                 ("x", x_q, (count, self.model), (torch.float8_e4m3fn, torch.uint8)),
@@ -175,20 +177,19 @@ class MegaMoEV2:
         ids = _nonempty(topk_ids.contiguous())
         tensors = dict(self._weights, **self._own, ids=ids, weights=_nonempty(wts.contiguous()),
                        x=_nonempty(x_q.contiguous()).view(torch.uint8), x_scale=_nonempty(scales.contiguous()))
+        self._used = tensors  # a stream that torch does not know may still read them when the caller has dropped them
         routes, bases, limit = count * self.topk, self.memory.bases, self.memory.limit
-        self._run(build_stage1(self._stage1), "stage 1", tensors, bases, self._rank, routes, signature("mega 1"),
-                  limit)
-        self._run(build_stage2(self._stage2), "stage 2", tensors, bases, self._rank, signature("mega 2"), limit)
-        y = self.combine_no_stage1(topk_ids)
-        if slice_output:
-            return y
-        whole = y.new_zeros(self.most, self.model)
-        whole[:count] = y
-        return whole
+        self._run(build_stage1(self._stage1), "stage 1", stream, tensors, bases, self._rank, routes,
+                  signature("mega 1"), limit)
+        self._run(build_stage2(self._stage2), "stage 2", stream, tensors, bases, self._rank, signature("mega 2"), limit)
+        y = x_q.new_empty((count if slice_output else self.most, self.model), dtype=torch.bfloat16)
+        y[count:] = 0
+        self._combine(ids, y, count, stream)
+        return y
 
-    def _run(self, launcher: Any, what: str, tensors: dict[str, Any], *arguments: Any) -> None:
+    def _run(self, launcher: Any, what: str, stream: Any, tensors: dict[str, Any], *arguments: Any) -> None:
         names = _OPERANDS[what]
-        launch(launcher, tensors["ids"], {name: tensors[name] for name in names}, *arguments)
+        launch(launcher, tensors["ids"], {name: tensors[name] for name in names}, *arguments, stream=stream)
         self.memory.check(f"{type(self).__name__}, {what}")
 
     def combine_no_stage1(self, topk_ids: Any) -> Any:
@@ -200,6 +201,13 @@ class MegaMoEV2:
 
         count = topk_ids.shape[0]
         out = topk_ids.new_empty((count, self.model), dtype=torch.bfloat16)
+        self._combine(topk_ids.contiguous(), out, count)
+        return out
+
+    def _combine(self, ids: Any, out: Any, count: int, stream: Any = None) -> None:
+        """To the first `count` rows of out."""
+        import torch
+
         if count:
             exchange = self.exchange
             x = tensor_at(self.memory.at(self._places["combined"]), (self.most * self.topk, exchange.sent_bytes),
@@ -208,8 +216,7 @@ class MegaMoEV2:
                 run = build_combine_quantised(exchange)
             else:
                 run, x = build_combine_slots(self._slots), x.view(torch.bfloat16)
-            launch(run, topk_ids, x, out, topk_ids.contiguous(), count)
-        return out
+            launch(run, ids, x, out, ids, count, stream=stream)
 
     __call__ = forward
 

@@ -1,5 +1,5 @@
-"""The stages of the mixture of experts over several GPUs by their older arguments, of which each has its effect or is
-refused: what tunes another kernel than ours must have the value that asks for nothing."""
+"""The stages of the mixture of experts over several GPUs by their older arguments. What computes something else has its
+effect or is refused; hints for the schedule of another kernel are not taken."""
 
 from __future__ import annotations
 
@@ -74,12 +74,6 @@ def require_fixed(where: str, tokens: int, local: int) -> None:
             f"{tokens} and {local}: use 'compact'")
 
 
-def _absent(where: str, options: dict[str, tuple[Any, tuple[Any, ...], str]]) -> None:
-    """ValueError if an option asks for what the kernel does not do: ``name: (value, what may be said, why)``."""
-    for name, (value, allowed, why) in options.items():
-        require(where, value in allowed, f"{name} must be {' or '.join(map(repr, allowed))}, got {value!r}: {why}")
-
-
 @builder
 def compile_gemm1(*, model_dim: int, inter_dim: int, sort_block_m: int = 32, swiglu_limit: float = 0.0,
                   target: Target) -> Any:
@@ -127,7 +121,9 @@ def compile_mega_moe_stage1(*, model_dim: int, inter_dim: int, rank: int, expert
         num_dispatch_cu: those that send.
         b_nt: bits of the cache policy of loads of weights (2: non-temporal); -1: non-temporal for up to 128 tokens.
         payload_tile_ready: tiles wait for the rows of their block, instead of all of their expert.
+        payload_chunk_rows: a multiple of `sort_block_m`.
         swiglu_limit: L; 0: none.
+        others: hints that are not taken, as `payload_chunk_rows`; nothing that is computed depends on them.
 
     Raises:
         ValueError: a size, an option or the architecture is not supported.
@@ -149,18 +145,8 @@ def compile_mega_moe_stage1(*, model_dim: int, inter_dim: int, rank: int, expert
             f"{grid_mult} x {num_cu} workgroups must be more than the {num_dispatch_cu} that send and the one that "
             "plans")
     require(where, -1 <= b_nt <= 3, f"b_nt must be -1 to 3, got {b_nt}")
-    _absent(where, dict(
-        pipe_weights=(pipe_weights, (True,), "weights are always loaded ahead"),
-        mfma_amajor=(mfma_amajor, (False,), "products are made row tile by row tile"),
-        swizzle_a=(swizzle_a, (True,), "rows in LDS are always swizzled"),
-        async_a_copy=(async_a_copy, (False,), "rows come to LDS by way of registers"),
-        use_tile_resource=(use_tile_resource, (True,), "loads of weights are always bounded"),
-        waves_per_eu_hint=(waves_per_eu_hint, (0, 1, 2), "registers are not limited for more"),
-        work_shards=(work_shards, (None,), "tiles are dealt by number, without counters"),
-        external_grouping=(external_grouping, (None, False), "the workgroup that plans groups the routes"),
-        external_counting=(external_counting, (None, False), "the workgroup that plans counts them"),
-        payload_chunk_rows=(payload_chunk_rows, (0,), "rows are counted one by one"),
-    ))
+    require(where, payload_chunk_rows >= 0 and payload_chunk_rows % sort_block_m == 0,
+            f"payload_chunk_rows must be a multiple of the {sort_block_m} rows of a block, got {payload_chunk_rows}")
     if fixed_slot_dispatch:
         require_fixed(where, fuse_mtpr, experts_per_rank)
     exchange = mega_exchange(where, target, ranks=fuse_npes, experts=fuse_npes * experts_per_rank, topk=fuse_topk,
@@ -196,6 +182,7 @@ def compile_mega_moe_stage2(*, model_dim: int, inter_dim: int, experts: int, top
             many'th; without, 256 have every 256th.
         p2p_quant_type: ``"none"`` or ``"fp8_blockwise_1x32"``.
         fixed_slot_dispatch: as of :func:`compile_mega_moe_stage1`.
+        g2_bhoist, g2_ascale_pf, g2_spart, g2_bf16_lds, skew_cu: hints that are not taken.
 
     Raises:
         ValueError: a size, an option or the architecture is not supported.
@@ -208,14 +195,7 @@ def compile_mega_moe_stage2(*, model_dim: int, inter_dim: int, experts: int, top
         require(where, size <= most, f"{name} must be at most {most}, got {size}")
     require(where, BK in TILES_K, f"BK must be one of {TILES_K}, got {BK}")
     require(where, persist or not (cu_num or persist_strided), "cu_num and persist_strided are for persist=True")
-    _absent(where, dict(
-        has_pad=(has_pad, (False,), "model_dim and inter_dim are multiples of 256"),
-        g2_bhoist=(g2_bhoist, (None,), "loads are ordered by the schedule"),
-        g2_ascale_pf=(g2_ascale_pf, (None,), "loads are ordered by the schedule"),
-        g2_spart=(g2_spart, (None,), "tiles are in the order of their rows"),
-        g2_bf16_lds=(g2_bf16_lds, (False,), "results go from registers"),
-        skew_cu=(skew_cu, (0,), "tiles are dealt by number, however long an expert is"),
-    ))
+    require(where, not has_pad, "has_pad must be False: model_dim and inter_dim are multiples of 256")
     if fixed_slot_dispatch:
         require_fixed(where, max_tok, experts // npes)
     exchange = mega_exchange(where, target, ranks=npes, experts=experts, topk=topk, model=model_dim, tokens=max_tok,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import flydsl.runtime as rt
@@ -18,7 +19,7 @@ from ..target import Target, builder
 from ..target import target as current
 from . import group
 from .dispatch import build_combine, build_combine_slots, build_dispatch, build_pack
-from .dispatch_config import DISPATCH_BYTES, TransportConfig, transport_config
+from .dispatch_config import DISPATCH_BYTES, TransportConfig, launch_config, transport_config
 from .group import signature
 from .memory import SharedMemory, meeting_of, tensor_at
 
@@ -33,14 +34,20 @@ _QUANT = {None: "none", "none": "none", "fp8_direct_cast": "fp8_direct_cast", "f
           "blockwise_fp8": "fp8_blockwise"}
 
 
-def _name(dtype: Any, where: str, target: Target) -> str:
+def _name(dtype: Any, where: str) -> str:
+    """Of what is sent, as bytes: fp8 of any architecture."""
     found = _NAMES.get(str(dtype).removeprefix("torch."))
     require(where, found is not None, f"dtype {dtype} is not supported: expected bf16, f16, f32, fp8 or packed fp4")
     assert found is not None
+    return found
+
+
+def _combined_name(dtype: Any, where: str, target: Target) -> str:
+    """Of what is added up."""
     if str(dtype).startswith("torch.float8"):
         native = str(target.fp8_name).lower().replace("float8", "float8_") if target.fp8_name else None
         require(where, native == str(dtype).removeprefix("torch."), f"{dtype} is not the fp8 of {target.name}")
-    return found
+    return _name(dtype, where)
 
 
 @dataclass(frozen=True)
@@ -87,15 +94,16 @@ class FlyDSLDispatchCombineConfig:
         hidden_dim: elements of a token.
         max_num_inp_token_per_rank: most tokens of a rank.
         num_experts_per_rank, num_experts_per_token: of a rank, and k.
-        data_type: of what is dispatched (`dispatch_dtype` wins) and of what is combined (`combine_dtype` wins), bf16 by
-            default; 8 and 4 bits are dispatched, and combined as bf16 unless told otherwise. Sums of fp4 are rounded
-            to the nearest, and saturate at 6.
+        data_type: for which there is memory, of what is dispatched (`dispatch_dtype` wins) and of what is combined
+            (`combine_dtype` wins), bf16 by default; of 8 and 4 bits results have room for bf16. What a call gets
+            decides: any dtype whose rows fit, the same on all ranks. Sums of fp4 are rounded to the nearest, and
+            saturate at 6.
         scale_dim, scale_type_size: scales of a token, and their bytes, which travel with it.
         enable_std_moe: also copies by expert.
         zero_copy: combine reads the peers' registered buffers, see ``get_registered_combine_input_buffer``.
         combine_quant_type, quant_type: None, ``"fp8_direct_cast"`` or ``"fp8_blockwise"``: bf16 travels back in 8 bits.
         max_total_recv_tokens: most rows that all ranks receive, 0: whatever may come. Rows beyond are dropped.
-        max_token_type_size: most bytes of an element, 0: those of the dtypes, for which the memory is in any case.
+        max_token_type_size: bytes of an element for which there is memory, 0: those of the dtypes.
     """
 
     rank: int
@@ -135,23 +143,29 @@ class FlyDSLDispatchCombineConfig:
         limit = cdiv(self.max_total_recv_tokens, self.world_size) * self.world_size
         return min(limit, most) if limit else most
 
+    def _room(self, dtype: str) -> int:
+        """Bytes of memory for a row: of fp4 for one whose columns are pairs, too."""
+        return self.hidden_dim * max(math.ceil(DISPATCH_BYTES[dtype]), self.max_token_type_size)
+
     def kernels(self, target: Target) -> TransportConfig:
         """The configuration of the kernels, with the geometry of the dispatch."""
         where = "FlyDSLDispatchCombineConfig"
         plain = (self.enable_group_major, self.gm_unit_size, self.gm_scheme, self.gm_compact, self.stage2_p2p_quant)
         require(where, plain == (False, 0, "fixedslot", False, "none"),
                 "enable_group_major, gm_* and stage2_p2p_quant belong to MegaMoE and are not supported here")
-        dtype = _name(self.dispatch_dtype or self.data_type or "bf16", where, target)
+        dtype = _name(self.dispatch_dtype or self.data_type or "bf16", where)
         require(where, self.max_token_type_size == 0 or self.max_token_type_size >= DISPATCH_BYTES[dtype],
                 f"max_token_type_size must be 0 or at least the {DISPATCH_BYTES[dtype]} bytes of {dtype}, got "
                 f"{self.max_token_type_size}")
-        out = self.combine_dtype or (self.data_type if dtype in ("bf16", "f16", "f32") else "bf16") or "bf16"
+        out = _combined_name(self.combine_dtype or (self.data_type if dtype in FLOATS else "bf16") or "bf16", where,
+                             target)
         quant = self.combine_quant_type or self.quant_type
         require(where, quant in _QUANT, f"quant_type {quant!r}: expected one of {', '.join(map(repr, _QUANT))}")
         return transport_config(
             where, target, ranks=self.world_size, experts=self.num_experts_per_rank,
-            slots=self.num_experts_per_token, hidden=self.hidden_dim, dtype=dtype, out=_name(out, where, target),
-            tokens=self.max_num_inp_token_per_rank, received=self.received,
+            slots=self.num_experts_per_token, hidden=self.hidden_dim, dtype=dtype, out=out,
+            tokens=self.max_num_inp_token_per_rank, received=self.received, row_room=self._room(dtype),
+            out_room=self._room(out),
             scale_bytes=self.scale_dim * self.scale_type_size, packed=self.enable_std_moe, zero_copy=self.zero_copy,
             transport=_QUANT[quant], blocks=self.dispatch_block_num, waves=self.dispatch_warp_num_per_block)
 
@@ -167,14 +181,13 @@ class FlyDSLDispatchCombineIntraNodeOp:
     """
 
     def __init__(self, config: FlyDSLDispatchCombineConfig, limit: int | None = None) -> None:
-        import dataclasses
-
         import torch
 
         self.config, where = config, type(self).__name__
         kernels = self._dispatch = config.kernels(current())
-        self._combine = dataclasses.replace(self._dispatch, blocks=config.combine_block_num,
-                                            waves=config.combine_warp_num_per_block).fitting(where)
+        self._sent = kernels  # of the last dispatch
+        self._combine = launch_config(where, kernels, blocks=config.combine_block_num,
+                                      waves=config.combine_warp_num_per_block)
         table = config.tuning_table
         if table is None and config.tuning_config_path is not None:
             table = GeometryTuningTable.from_tuning_file(
@@ -207,9 +220,10 @@ class FlyDSLDispatchCombineIntraNodeOp:
         """Send tokens to the ranks of their experts.
 
         Args:
-            input: (tokens, hidden) of the dispatched dtype (packed fp4: hidden / 2 bytes).
+            input: (tokens, hidden) of any dtype whose rows fit, the same on all ranks; packed fp4 (tokens, hidden / 2),
+                or (tokens, hidden) where `hidden_dim` counts pairs.
             weights: f32 (tokens, k). indices: i32 (tokens, k), numbers of all experts; others are left out.
-            scales: (tokens, scale_dim) of any type of `scale_type_size` bytes, or None.
+            scales: (tokens, scale_dim) of any type of `scale_type_size` bytes; None, or no columns, without them.
             packed_recv_x: with `enable_std_moe`, (experts, ranks * max tokens, hidden): what was received, by expert,
                 once for each token, however many of its slots name the expert.
 
@@ -224,18 +238,18 @@ class FlyDSLDispatchCombineIntraNodeOp:
         import torch
 
         cfg, where = self.config, "dispatch"
-        count = input.shape[0]
-        columns = cfg.hidden_dim if self._dispatch.dtype != "fp4" else cfg.hidden_dim // 2
-        require(where, tuple(input.shape) == (count, columns) and count <= cfg.max_num_inp_token_per_rank,
-                f"input must be at most ({cfg.max_num_inp_token_per_rank}, {columns}), got {tuple(input.shape)}")
-        if _name(input.dtype, where, self._dispatch.target) != self._dispatch.dtype:
-            raise TypeError(f"{where}: input must be {self._dispatch.dtype}, got {input.dtype}")
+        count, name = input.shape[0], _name(input.dtype, where)
+        require(where, len(input.shape) == 2 and count <= cfg.max_num_inp_token_per_rank,
+                f"input must be at most ({cfg.max_num_inp_token_per_rank}, {cfg.hidden_dim}), got {tuple(input.shape)}")
+        kernels = launch_config(where, self._dispatch, dtype=name, hidden=self._hidden(where, name, input))
         for name, array, dtype in (("weights", weights, torch.float32), ("indices", indices, torch.int32)):
             if not is_torch(array):
                 raise TypeError(f"{where}: {name}: a torch tensor is needed, got {type(array).__name__}")
             require(where, tuple(array.shape) == (count, cfg.num_experts_per_token) and array.dtype == dtype,
                     f"{name} must be {dtype} ({count}, {cfg.num_experts_per_token}), got {array.dtype} "
                     f"{tuple(array.shape)}")
+        if scales is not None and scales.shape[-1] == 0:
+            scales = None
         require(where, (scales is not None) == (self._dispatch.scale_bytes > 0),
                 f"scales of {self._dispatch.scale_bytes} bytes a token are configured")
         sent = None
@@ -246,28 +260,34 @@ class FlyDSLDispatchCombineIntraNodeOp:
                     f"{tuple(scales.shape)}")
         self.memory.require_open(where)
         self.memory.check(f"before {where}")
-        self._count = count
-        kernels = self._geometry(self._dispatch, "dispatch", count)
+        self._count, self._sent = count, kernels
+        kernels = self._geometry(kernels, "dispatch")
         mapped = self._map[:count] if count else self._map[:1]
         launch(build_dispatch(kernels), indices, input.contiguous().view(torch.uint8), weights.contiguous(),
                indices.contiguous(), sent, mapped, self._total, self.memory.bases, cfg.rank, count,
-               signature(f"dispatch {kernels.blocks}"), self.memory.limit)
+               signature(f"dispatch {kernels.blocks} {name}"), self.memory.limit)
         self.memory.check(where)
         received, slots = cfg.received, cfg.num_experts_per_token
-        rows = self._view("rows", (received, columns), input.dtype)
+        rows = self._view("rows", (received, input.shape[1]), input.dtype)
         got = (rows, self._view("weights", (received, slots), torch.float32),
                None if scales is None else self._view("scales", (received, cfg.scale_dim), scales.dtype),
                self._view("indices", (received, slots), torch.int32), self._total)
         return got + self._pack(rows, packed_recv_x) if cfg.enable_std_moe else got
 
-    def _geometry(self, kernels: TransportConfig, phase: str, count: int) -> TransportConfig:
-        """With the tuned blocks and waves; all ranks must use the same, so the most tokens count, not this rank's."""
-        import dataclasses
+    def _hidden(self, where: str, name: str, rows: Any) -> int:
+        """Elements of rows of a dtype, whose columns are pairs if it is fp4."""
+        hidden, columns = self.config.hidden_dim, rows.shape[-1]
+        allowed = (hidden // 2, hidden) if name == "fp4" else (hidden,)
+        require(where, columns in allowed, f"rows of {name} must have {' or '.join(map(str, allowed))} columns, got "
+                f"{columns}")
+        return 2 * columns if name == "fp4" else columns
 
+    def _geometry(self, kernels: TransportConfig, phase: str) -> TransportConfig:
+        """With the tuned blocks and waves; all ranks must use the same, so the most tokens count, not this rank's."""
         if self._table is None:
             return kernels
         blocks, waves = self._table.lookup(phase, self.config.max_num_inp_token_per_rank)
-        return dataclasses.replace(kernels, blocks=blocks, waves=waves).fitting(phase)
+        return launch_config(phase, kernels, blocks=blocks, waves=waves)
 
     def _pack(self, rows: Any, packed: Any) -> tuple[Any, Any]:
         import torch
@@ -279,7 +299,7 @@ class FlyDSLDispatchCombineIntraNodeOp:
         counts = self._total.new_zeros(cfg.num_experts_per_rank)
         origins = self._total.new_full((cfg.num_experts_per_rank, capacity), -1)
         slots = cfg.num_experts_per_token
-        launch(build_pack(self._dispatch), rows, rows.view(torch.uint8), self._view(
+        launch(build_pack(self._sent), rows, rows.view(torch.uint8), self._view(
             "indices", (cfg.received, slots), torch.int32), self.get_dispatch_src_token_pos(), self._total,
             packed.view(torch.uint8), counts, origins, self._slot_map, cfg.rank)
         return counts, origins
@@ -289,9 +309,9 @@ class FlyDSLDispatchCombineIntraNodeOp:
         """Bring results back and add them up.
 
         Args:
-            input: (rows, hidden; packed fp4: hidden / 2) in the order of the received rows, at least as many, each the
-                weighted sum of the local experts; with `zero_copy` the registered buffer itself. None with
-                `packed_recv_x`.
+            input: (rows, hidden) of any dtype whose rows fit, the same on all ranks, packed fp4 as :meth:`dispatch`
+                takes it: in the order of the received rows, at least as many, each the weighted sum of the local
+                experts; with `zero_copy` the registered buffer itself. None with `packed_recv_x`.
             weights: f32 (rows, k) of the received rows, which are summed as well, or None for those received.
             indices: not used; the dispatch has kept where rows went.
             packed_recv_x: with `enable_std_moe`, results by expert, which are multiplied by the weights here.
@@ -312,14 +332,12 @@ class FlyDSLDispatchCombineIntraNodeOp:
         count = self._count if cur_tok is None else cur_tok
         require(where, count <= self._count, f"{count} tokens, the dispatch had {self._count}")
         data = packed_recv_x if cfg.enable_std_moe else input
-        columns = self._dispatch.out_columns
-        require(where, data is not None and data.shape[-1] == columns and data.is_contiguous(),
-                f"contiguous rows of {columns} are needed")
+        require(where, data is not None and data.is_contiguous(), "contiguous rows are needed")
+        name, columns = _combined_name(data.dtype, where, self._dispatch.target), data.shape[-1]
+        kernels = launch_config(where, self._combine, out=name, hidden=self._hidden(where, name, data))
         packed = (cfg.num_experts_per_rank, self._dispatch.capacity, columns)
         require(where, not cfg.enable_std_moe or tuple(data.shape) == packed,
                 f"packed_recv_x must be {packed}, got {tuple(data.shape)}")
-        if _name(data.dtype, where, self._dispatch.target) != self._dispatch.out:
-            raise TypeError(f"{where}: {self._dispatch.out} is combined, got {data.dtype}")
         registered = self.memory.at(self._places["registered"])
         require(where, not cfg.zero_copy or data.data_ptr() == registered,
                 "with zero_copy the input is the buffer of get_registered_combine_input_buffer")
@@ -333,18 +351,23 @@ class FlyDSLDispatchCombineIntraNodeOp:
             data.numel() // columns, weights.shape[0])
         out = data.new_empty((count, columns))
         out_weights = self._total.new_empty((count, slots), dtype=torch.float32)
-        kernels = self._geometry(self._combine, "combine", count)
+        kernels = self._geometry(kernels, "combine")
         launch(build_combine(kernels), self._total, _nonempty(data).view(torch.uint8), _nonempty(weights).contiguous(),
                self._slot_map, self._total, self._map, _nonempty(out).view(torch.uint8), _nonempty(out_weights),
-               self.memory.bases, cfg.rank, rows, count, signature(f"combine {kernels.blocks}"), self.memory.limit)
+               self.memory.bases, cfg.rank, rows, count, signature(f"combine {kernels.blocks} {name}"),
+               self.memory.limit)
         self.memory.check(where)
         return out, out_weights
 
     def get_registered_combine_input_buffer(self, dtype: Any) -> Any:
-        """The buffer (max rows, hidden) in shared memory that `zero_copy` combines."""
-        if _name(dtype, "get_registered_combine_input_buffer", self._dispatch.target) != self._dispatch.out:
-            raise TypeError(f"get_registered_combine_input_buffer: {self._dispatch.out} is combined, got {dtype}")
-        return self._view("registered", (self.config.received, self._dispatch.out_columns), dtype)
+        """The buffer (max rows, hidden) in shared memory that `zero_copy` combines, of fp4 with the columns of the last
+        dispatch of it."""
+        where = "get_registered_combine_input_buffer"
+        name = _combined_name(dtype, where, self._dispatch.target)
+        pairs = name == "fp4"
+        hidden = self._sent.hidden if pairs else self.config.hidden_dim
+        launch_config(where, self._combine, out=name, hidden=hidden)  # whether it fits
+        return self._view("registered", (self.config.received, hidden // 2 if pairs else hidden), dtype)
 
     def get_dispatch_src_token_pos(self) -> Any:
         """i32 (max rows,): ``rank * max_num_inp_token_per_rank + token`` of each received row."""
@@ -356,7 +379,7 @@ class FlyDSLDispatchCombineIntraNodeOp:
         """Add up the slots of each token, in f32 and in their order: what is left where results came slot by slot.
 
         Args:
-            input: (tokens * k, hidden) of the combined dtype (bf16, f16 or f32), rows of consecutive slots.
+            input: (tokens * k, hidden) of bf16, f16 or f32, rows of consecutive slots.
             indices: i32 (tokens, k), experts of the slots; those of experts that there are not count nothing.
 
         Returns:
@@ -370,11 +393,10 @@ class FlyDSLDispatchCombineIntraNodeOp:
                 f"indices must be int32 (tokens, {slots}), got {indices.dtype} {tuple(indices.shape)}")
         require(where, tuple(input.shape) == (count * slots, cfg.hidden_dim) and input.is_contiguous(),
                 f"input must be contiguous ({count * slots}, {cfg.hidden_dim}), got {tuple(input.shape)}")
-        if _name(input.dtype, where, self._dispatch.target) != self._dispatch.out:
-            raise TypeError(f"{where}: {self._dispatch.out} is combined, got {input.dtype}")
+        kernels = replace(self._dispatch, out=_combined_name(input.dtype, where, self._dispatch.target))
         out = input.new_empty((count, cfg.hidden_dim))
         if count:
-            run = build_combine_slots(_slots_config(self._dispatch))
+            run = build_combine_slots(_slots_config(kernels))
             launch(run, input, input, out, indices.contiguous(), count)
         return out
 
@@ -405,7 +427,7 @@ def make_dispatch_jit(*, rank: int, npes: int, experts_per_rank: int, experts_pe
                       scale_dim: int = 0, scale_type_size: int = 0, enable_std_moe: bool = False,
                       max_recv: int | None = None, target: Target) -> Any:
     """The launcher of :func:`flydsl.kernels.comm.dispatch.build_dispatch`; `rank` is an argument of it."""
-    name = _name(data_type, "make_dispatch_jit", target)
+    name = _name(data_type, "make_dispatch_jit")
     return build_dispatch(transport_config(
         "make_dispatch_jit", target, ranks=npes, experts=experts_per_rank, slots=experts_per_token, hidden=hidden_dim,
         dtype=name, out=name if name in ("bf16", "f16", "f32") else "bf16", tokens=max_tok_per_rank,
@@ -425,7 +447,7 @@ def make_combine_jit(*, rank: int, npes: int, experts_per_token: int, hidden_dim
 
     With `skip_stage1` the launcher of :func:`flydsl.kernels.comm.dispatch.build_combine_slots`.
     """
-    name = _name(data_type, "make_combine_jit", target)
+    name = _combined_name(data_type, "make_combine_jit", target)
     quant = "fp8_direct_cast" if fp8_direct_cast else "fp8_blockwise" if blockwise_fp8_transport else "none"
     config = transport_config(
         "make_combine_jit", target, ranks=npes, experts=experts_per_rank, slots=experts_per_token, hidden=hidden_dim,

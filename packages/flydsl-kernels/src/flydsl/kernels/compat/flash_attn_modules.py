@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from flydsl.kernels.attention.op import ATTENTION_FWD
 from flydsl.kernels.host.arrays import contiguous
+from flydsl.kernels.host.config import require
 
 from .flash_attn_callers import linear_pages
 
@@ -15,7 +17,10 @@ __all__ = [
     "build_flash_attn_func_module_primary", "build_gqa_attn", "dualwave_splitk_workspace_elems",
 ]
 
+_DTYPES = ("f16", "bf16", "f32", "fp8")
 
+
+@functools.lru_cache(maxsize=256)
 def build_flash_attn_func_module_primary(
         num_heads: int, head_dim: int, causal: bool = True, dtype_str: str = "f16", sm_scale: float | None = None,
         waves_per_eu: int = 2, flat_work_group_size: int | None = None, block_m: int | None = None,
@@ -32,9 +37,12 @@ def build_flash_attn_func_module_primary(
     `seq_len_kv` i32 [B]. `lse` is f32 [B, H, S], written if `return_lse`. With ``.compile``, which gives the launcher.
 
     Raises:
-        ValueError: the launcher is called with another dtype, or with arrays that do not fit.
+        ValueError: the dtype or the heads are not supported; the launcher is called with another dtype, or with arrays
+            that do not fit.
     """
-    kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+    where, kv_heads = "build_flash_attn_func_module", num_heads if num_kv_heads is None else num_kv_heads
+    require(where, dtype_str in _DTYPES, f"dtype_str must be one of {', '.join(_DTYPES)}, got {dtype_str!r}")
+    _require_heads(where, num_heads, kv_heads, head_dim)
     scale = head_dim**-0.5 if sm_scale is None else float(sm_scale)
 
     def launcher(Q: Any, K: Any, V: Any, Out: Any, B: int, S: int, *, cu_seqlens_q: Any = None,
@@ -50,7 +58,7 @@ def build_flash_attn_func_module_primary(
         q, out = Q.reshape(*lead, num_heads, head_dim), Out.reshape(*lead, num_heads, head_dim)
         if paged and kv_cache_layout != "linear":
             x = 16 // K.dtype.itemsize
-            K, V = linear_pages("build_flash_attn_func_module", kv_cache_layout,
+            K, V = linear_pages(where, kv_cache_layout,
                                 K.reshape(-1, kv_heads, head_dim // x, 64, x),
                                 V.reshape(-1, kv_heads, 64 // x, head_dim, x))
         k, v = (x.reshape(*keys, kv_heads, head_dim) for x in (K, V))
@@ -75,10 +83,15 @@ def _compilable(launcher: Any) -> Any:
     return launcher
 
 
+def _require_heads(where: str, heads: int, kv_heads: int, dim: int) -> None:
+    require(where, min(heads, kv_heads, dim) > 0 and heads % kv_heads == 0,
+            f"{heads} heads of {dim} features must be a multiple of {kv_heads} key heads")
+
+
 def _check_dtype(dtype_str: str, Q: Any) -> None:
     from flydsl.kernels.host.dtypes import dtype_name
 
-    found = dtype_name(Q, "flash_attn: Q", ("f16", "bf16", "f32", "fp8"))
+    found = dtype_name(Q, "flash_attn: Q", _DTYPES)
     if found != dtype_str:
         raise ValueError(f"flash_attn: the launcher was built for {dtype_str}, Q is {Q.dtype}")
 
@@ -118,6 +131,7 @@ def dualwave_splitk_workspace_elems(B: int, H: int, S: int, splits: int, head_di
     return count * (head_dim // 2) + 2 * count
 
 
+@functools.lru_cache(maxsize=256)
 def build_gqa_attn(*, ATTN_B: int = 16, ATTN_H: int = 64, ATTN_H_KV: int = 8, ATTN_D: int = 128, waves_per_eu: int = 2,
                    sliding_window: tuple[int, int] | None = None) -> Callable[..., None]:
     """``launch(Q, K, V, O, Q_stride1, K_stride1, V_stride1, O_stride1, seq_q, seq_kv, stream)`` of bf16 torch tensors
@@ -128,28 +142,31 @@ def build_gqa_attn(*, ATTN_B: int = 16, ATTN_H: int = 64, ATTN_H_KV: int = 8, AT
     ``.compile``, which gives the launcher itself: it compiles at its first call.
 
     Raises:
-        ValueError: the launcher is called with operands of another dtype, with rows of O that are not dense, or with
-            more keys than the window shows.
+        ValueError: the heads do not fit; the launcher is called with operands of another dtype, with rows of O that are
+            not dense, or with queries that see no key.
     """
+    _require_heads("build_gqa_attn", ATTN_H, ATTN_H_KV, ATTN_D)
     left, right = (-1, -1) if sliding_window is None else sliding_window
 
     def launcher(Q: Any, K: Any, V: Any, O: Any, Q_stride1: int, K_stride1: int, V_stride1: int,  # noqa: E741
                  O_stride1: int, seq_q: int, seq_kv: int, stream: Any = None) -> None:
-        def rows(data: Any, stride: int, count: int, heads: int) -> Any:
-            return data.as_strided((ATTN_B, count, heads, ATTN_D), (count * stride, stride, ATTN_D, 1))
+        def rows(data: Any, stride: int, total: int, heads: int, count: int | None = None) -> Any:
+            return data.as_strided((ATTN_B, total if count is None else count, heads, ATTN_D),
+                                   (total * stride, stride, ATTN_D, 1))
 
         _check_dtype("bf16", Q)
         if O_stride1 != ATTN_H * ATTN_D or contiguous(O) is not O:
             raise ValueError(f"gqa_attn: rows of O must be dense, {ATTN_H * ATTN_D} elements apart, got {O_stride1} "
                              f"and strides {O.stride()}")
+        keys = min(seq_kv, seq_q + right) if right >= 0 else seq_kv  # no query sees what is behind them
         # Older callers count the window from equal row and key numbers, `ops.attention` from the last key.
-        shift = seq_kv - seq_q
-        window = [w if w < 0 else w + s for w, s in ((left, shift), (right, -shift))]
-        if any(w >= 0 > new for w, new in zip((left, right), window, strict=True)):
-            raise ValueError(f"gqa_attn: the window {sliding_window} of {seq_q} queries and {seq_kv} keys hides keys "
-                             "from every query: pass fewer keys")
-        ATTENTION_FWD.run(rows(Q, Q_stride1, seq_q, ATTN_H), rows(K, K_stride1, seq_kv, ATTN_H_KV),
-                          rows(V, V_stride1, seq_kv, ATTN_H_KV), scale=ATTN_D**-0.5, left=window[0], right=window[1],
+        shift = keys - seq_q
+        require("gqa_attn", left < 0 or left + shift >= 0,
+                f"the window {sliding_window} of {seq_q} queries and {seq_kv} keys leaves queries without a key: pass "
+                "fewer queries")
+        ATTENTION_FWD.run(rows(Q, Q_stride1, seq_q, ATTN_H), rows(K, K_stride1, seq_kv, ATTN_H_KV, keys),
+                          rows(V, V_stride1, seq_kv, ATTN_H_KV, keys), scale=ATTN_D**-0.5,
+                          left=left if left < 0 else left + shift, right=right if right < 0 else right - shift,
                           stream=stream, into=(rows(O, O_stride1, seq_q, ATTN_H),))
 
     return _compilable(launcher)

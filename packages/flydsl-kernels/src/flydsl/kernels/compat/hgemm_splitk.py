@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl.kernels.gemm.dense import SPLIT_K_SEMAPHORE_MAX_LEN, build_gemm_module
-from flydsl.kernels.gemm_a16w16 import gemm_a16w16, get_default_kwargs, get_semaphore
+from flydsl.kernels.gemm_a16w16 import gemm_a16w16, get_semaphore
+from flydsl.kernels.gemm_a16w16 import get_default_kwargs as default_knobs
 
 __all__ = [
     "SPLIT_K_SEMAPHORE_MAX_LEN", "compile_hgemm_kernel", "get_default_kwargs", "get_semaphore", "hgemm_splitk_",
@@ -24,6 +25,12 @@ def compile_hgemm_kernel(dtype: str, n: int, k: int, TILE_M: int = 128, TILE_N: 
 
 _OLD_KNOBS = {"TILE_M": "block_m", "TILE_N": "block_n", "TILE_K": "block_k", "STAGES": "stages", "SPLIT_K": "split_k",
               "BLOCK_M_WARPS": "m_waves", "BLOCK_N_WARPS": "n_waves", "BLOCK_K_WARPS": "k_waves"}
+
+
+def get_default_kwargs(m: int, n: int, k: int) -> dict[str, int]:
+    """Knobs for a problem size, as :func:`compile_hgemm_kernel` and :func:`hgemm_splitk_` take them."""
+    knobs = default_knobs(m, n, k)
+    return {old: knobs[new] for old, new in _OLD_KNOBS.items()}
 
 
 def hgemm_splitk_(c: Any, a: Any, b: Any, bias: Any = None, hgemm_kwargs: dict[str, Any] | None = None,

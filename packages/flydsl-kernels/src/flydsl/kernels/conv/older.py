@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +38,7 @@ def conv3d_implicit_fp8(x: Any, weight: Any, bias: Any = None, stride: Any = 1, 
     return conv3d_implicit(x, weight, bias, stride, padding, stream=stream)
 
 
+@functools.lru_cache(maxsize=256)
 def compile_conv3d_implicit(n: int, c: int, d: int, h: int, w: int, k: int, kt: int, kh: int, kw: int, st: int, sh: int,
                             sw: int, pt: int, ph: int, pw: int, has_bias: bool = False, splitk: int = 1,
                             tile: Any = None, wgm: int = 1) -> Callable[..., None]:
@@ -52,6 +54,7 @@ def compile_conv3d_implicit(n: int, c: int, d: int, h: int, w: int, k: int, kt: 
                      has_bias, 2, splitk > 1)
 
 
+@functools.lru_cache(maxsize=256)
 def compile_conv3d_implicit_fp8(n: int, c: int, d: int, h: int, width: int, k: int, kt: int, kh: int, kw: int, st: int,
                                 sh: int, sw: int, pt: int, ph: int, pw: int, has_bias: bool = False,
                                 wgm: int = 1) -> Callable[..., None]:
@@ -62,10 +65,10 @@ def compile_conv3d_implicit_fp8(n: int, c: int, d: int, h: int, width: int, k: i
 
 def _launcher(where: str, x_shape: tuple[int, ...], w_shape: tuple[int, ...], stride: tuple[int, ...],
               padding: tuple[int, ...], has_bias: bool, element_bytes: int, sums: bool = False) -> Callable[..., None]:
-    from .op import CONV, out_sizes, plan_sums
+    from .op import CONV, checked_sizes, plan_sums
 
-    sizes = out_sizes(x_shape[1:-1], w_shape[1:-1], stride, padding, (1, 1, 1))
-    require(where, min(sizes) > 0, f"the filter {w_shape[1:-1]} does not fit the input {x_shape[1:-1]}")
+    x_first, w_first = ((shape[0], shape[-1], *shape[1:-1]) for shape in (x_shape, w_shape))
+    sizes = checked_sizes(where, x_first, w_first, None, stride, padding, (1, 1, 1), 1)
     y_shape = x_shape[0], w_shape[0], *sizes
     sums_shape = x_shape[0] * math.prod(sizes), w_shape[0]
 

@@ -49,9 +49,9 @@ def out_sizes(space: Sequence[Any], taps: Sequence[Any], stride: Sequence[int], 
                  for n, t, s, p, d in zip(space, taps, stride, padding, dilation, strict=True))
 
 
-def _check(where: str, x_shape: Any, w_shape: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
-           groups: int) -> tuple[Any, ...]:
-    """(output positions along each dimension), checked."""
+def checked_sizes(where: str, x_shape: Any, w_shape: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
+                  groups: int) -> tuple[Any, ...]:
+    """Output positions along each dimension. ValueError if there are none, or for other sizes that do not fit."""
     rank = len(w_shape) - 2
     require(where, rank in (1, 2, 3), f"the weight must have 1 to 3 dimensions of taps, got shape {tuple(w_shape)}")
     require(where, len(x_shape) == rank + 2,
@@ -107,7 +107,7 @@ def _plan(target: Target, x: Any, weight: Any, bias: Any, stride: Any, padding: 
         require(where, x.dtype == native, f"{target.name} has {native}, x is {x.dtype}")
     if bias is not None:
         dtype_name(bias, f"{where}: bias")
-    out = _check(where, x.shape, weight.shape, bias, stride, padding, dilation, groups)
+    out = checked_sizes(where, x.shape, weight.shape, bias, stride, padding, dilation, groups)
     if 0 in x.shape:
         return None
     product = _product(x, weight, out, stride, padding, dilation, groups)
@@ -163,7 +163,7 @@ def _require_ranks(where: str, **arrays: Any) -> None:
 
 def _check_gradient(where: str, dy: Any, w_shape: Any, x_shape: Any, stride: Any, padding: Any, dilation: Any,
                     groups: int) -> None:
-    out = _check(where, x_shape, w_shape, None, stride, padding, dilation, groups)
+    out = checked_sizes(where, x_shape, w_shape, None, stride, padding, dilation, groups)
     require(where, tuple(dy.shape) == (x_shape[0], w_shape[0], *out),
             f"dy must have the shape {(x_shape[0], w_shape[0], *out)} of the convolution's output, got "
             f"{tuple(dy.shape)}")
@@ -352,7 +352,8 @@ CONV = Op(
     "conv", f"(Tensor x, Tensor weight, Tensor? bias, {_OPTIONS}) -> Tensor",
     "Convolution in 1 to 3 dimensions with stride, padding, dilation and groups; f16, bf16 or fp8",
     results=lambda x, weight, bias, stride, padding, dilation, groups: (Result((
-        x.shape[0], weight.shape[0], *_check("conv", x.shape, weight.shape, bias, stride, padding, dilation, groups)),
+        x.shape[0], weight.shape[0],
+        *checked_sizes("conv", x.shape, weight.shape, bias, stride, padding, dilation, groups)),
         "bf16" if x.dtype.itemsize == 1 else x.dtype),),
     plan=_plan, sample=_sample, reference=_reference, archs=MATRIX_ARCHS, widths=(9, 4), workspace=_workspace,
     form=_conv,

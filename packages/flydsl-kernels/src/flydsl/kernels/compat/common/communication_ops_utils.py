@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import flydsl.expr as fx
+from flydsl.expr.numeric import as_numeric
 from flydsl.kernels.comm.system import DEVICE, SYSTEM, at, fence, store
 
 __all__ = [
@@ -65,12 +66,14 @@ def fence_agent_release() -> None:
 
 
 def atomic_add_global_at(addr: Any, val: Any, syncscope: str = GLOBAL_SYSTEM) -> Any:
-    """Add to the i32 or i64 (the type of `val`) at an address; what was there before. Relaxed."""
+    """Add to the i32 or i64 (the type of `val`; i32 for a Python int) at an address; what was there before. Relaxed."""
+    val = as_numeric(val)
     return fx.llvm.atomic_add(at(addr, type(val)), val, syncscope=syncscope)
 
 
 def atomic_xchg_global_at(addr: Any, val: Any, syncscope: str = GLOBAL_SYSTEM) -> Any:
-    """Exchange the i32 or i64 (the type of `val`) at an address; what was there before. Relaxed."""
+    """:func:`atomic_add_global_at`, but `val` takes the place of what was there."""
+    val = as_numeric(val)
     return fx.llvm.atomic_xchg(at(addr, type(val)), val, syncscope=syncscope)
 
 
