@@ -11,6 +11,7 @@ import pytest
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
+from flydsl.tracing.diagnostics import DSLCompileError
 
 pytestmark = pytest.mark.usefixtures("device")
 X = np.arange(64, dtype=np.float32)
@@ -456,6 +457,22 @@ def run(Y: fx.Tensor):
     assert "s_barrier_signal -3" in text and "s_barrier_wait" in text
     (llvm,) = folder.glob("*_llvm_ir.ll")
     assert '"amdgpu-cluster-dims"="2,2,1"' in llvm.read_text()
+
+
+def test_the_launch_takes_the_cluster_of_the_kernel(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARCH", "gfx1250")
+    monkeypatch.setenv("COMPILE_ONLY", "1")
+    module = load("""
+@flyc.kernel
+def k(Y: fx.Tensor):
+    Y[fx.block_idx.x] = 1
+
+@flyc.jit
+def run(Y: fx.Tensor):
+    k(Y, value_attrs={"rocdl.cluster_dims": "4,1,1"}).launch(grid=8, block=32, cluster=(2, 1, 1))
+""")
+    with pytest.raises(DSLCompileError, match=r"k: cluster.x = 2 of .* differs from rocdl.cluster_dims = '4,1,1'"):
+        module.run(np.zeros(8, np.int32))
 
 
 def test_pointers_structs_functions_and_scalars_of_every_type(load: Any) -> None:

@@ -35,6 +35,7 @@ from .frontend.ast_rewriter import ASTRewriter, plain_function
 from .specialization.signature import Parameters, class_refusal, is_compile_time, is_number_for_tensor
 from .trace.launch import (
     attribute_dict,
+    check_cluster,
     check_smem,
     dims,
     emit_launch,
@@ -179,6 +180,8 @@ class KernelLauncher:
         name = self.kernel.name
         grid_dims, block_dims = dims(grid, "grid", name), dims(block, "block", name)
         cluster_dims = None if cluster is None else dims(cluster, "cluster", name)
+        if cluster_dims is not None:
+            check_cluster(cluster_dims, (self._value_attrs or {}).get("rocdl.cluster_dims"), name)
         size = resolve_block(block_dims, self.kernel.known_block_size, name)
         with capture_user_location():
             operands = self._operands()

@@ -16,6 +16,10 @@
 
 #include "fly_rocdl/IR/FlyROCDLDialect.h"
 
+#include "llvm/Support/MathExtras.h"
+
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::fly_rocdl;
 
@@ -99,22 +103,40 @@ static LogicalResult checkConsecutive(Operation *op, fly::MemRefType memref, int
   return success();
 }
 
+/// The swizzle of a pointer permutes chunks of bytes, so one access has to stay inside of a chunk.
+static LogicalResult checkSwizzle(Operation *op, fly::MemRefType memref, int64_t bits) {
+  fly::SwizzleAttr swizzle = memref.getSwizzle();
+  if (!swizzle || swizzle.isTrivial())
+    return success();
+  int64_t chunk = int64_t(8) << swizzle.getBase();
+  if (chunk < bits)
+    return op->emitOpError() << "moves " << bits << " consecutive bits, but the swizzle of " << memref
+                             << " permutes chunks of " << chunk;
+  // Accesses are aligned to their size, which keeps those that divide a chunk inside of it.
+  int64_t known = std::gcd(chunk, 8 * int64_t(memref.getAlignment().getAlignment()));
+  if (chunk % bits != 0 && known < bits)
+    return op->emitOpError() << "moves " << bits << " consecutive bits, which may lie in two of the "
+                             << "chunks of " << chunk << " that the swizzle of " << memref
+                             << " permutes: align them to " << llvm::PowerOf2Ceil(bits) / 8 << " bytes";
+  return success();
+}
+
 /// An instruction moves consecutive elements, whatever the layout of its operand says. So a layout that
 /// is known to say otherwise is an error.
 static LogicalResult checkOperand(Operation *op, fly::CopyAtomType atom, Type type, int64_t bits) {
   auto memref = dyn_cast_or_null<fly::MemRefType>(type);
-  if (!memref || bits == 0 || isAddressView(memref))
+  if (!memref || bits == 0)
+    return success();
+  if (bits > int64_t(fly::getElementBitWidth(memref.getElemTy())) &&
+      failed(checkSwizzle(op, memref, bits)))
+    return failure();
+  if (isAddressView(memref))
     return success();
   FailureOr<int64_t> element = getCountedBits(op, atom, memref.getElemTy());
   if (failed(element))
     return failure();
   if (*element == 0 || bits <= *element)
     return success();
-  // The swizzle of a pointer is one of bytes.
-  fly::SwizzleAttr swizzle = memref.getSwizzle();
-  if (swizzle && !swizzle.isTrivial() && (int64_t(8) << swizzle.getBase()) < bits)
-    return op->emitOpError() << "moves " << bits << " consecutive bits, but the swizzle of " << type
-                             << " permutes chunks of " << (int64_t(8) << swizzle.getBase());
   fly::LayoutAttr linear = memref.getLinearLayout();
   if (!linear || !linear.getShape().isStatic())
     return success();

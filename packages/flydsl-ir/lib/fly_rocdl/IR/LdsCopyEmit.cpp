@@ -157,13 +157,7 @@ static FailureOr<Value> emitTransposeRead(OpBuilder &builder, Location loc, Op o
   fly::MemRefType lds = asMemRefIn<fly::AddressSpace::Shared>(srcTy);
   if (!lds)
     return emitError(loc) << "a transposing read takes shared memory, got " << srcTy;
-  fly::SwizzleAttr swizzle = lds.getSwizzle();
-  // A lane reads consecutive bytes (12 as 8 and 4), so the swizzle must not split them.
-  int32_t base = llvm::Log2_32(op.getBitSize() / 8);
-  if (swizzle && !swizzle.isTrivial() && swizzle.getBase() < base)
-    return emitError(loc) << "the swizzle of " << lds << " splits the " << (1 << base)
-                          << " bytes that one lane of a transposing read takes";
-  Value pointer = fly::applySwizzleToPointer(builder, loc, src, swizzle);
+  Value pointer = fly::applySwizzleToPointer(builder, loc, src, lds.getSwizzle());
   if (Value value = bitcastTo(builder, loc, readTransposed(builder, loc, op, pointer), resultTy))
     return value;
   return emitError(loc) << "the atom reads " << op.getBitSize() << " bits, but the result is "

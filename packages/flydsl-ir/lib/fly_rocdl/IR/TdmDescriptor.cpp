@@ -107,7 +107,7 @@ LogicalResult fly_rocdl::emitTdm(OpBuilder &builder, Location loc, const TdmDesc
   Value barrier = d.barrierAddress ? w.mask(w.right(d.barrierAddress, 3), 0xFFFF) : zero;
   Value stride1 = strideLow(2); // word 5 holds the stride of axis 1, words 6 and 7 that of axis 2
   Value group1 = w.vector({
-      makeFlags(w, d, padding),
+      makeFlags(w, d, d.isLoad ? padding : std::nullopt), // a store takes no notice of it
       w.either(barrier, toHigh16(extent(0))),
       w.either(high16(extent(0)), toHigh16(extent(1))),
       w.either(high16(extent(1)), w.word(tile(0) << 16)),

@@ -28,6 +28,7 @@ struct TdmTile {
   SmallVector<int32_t> extents;
   SmallVector<std::optional<int32_t>> strides; ///< of the memref; nullopt if dynamic
   SmallVector<int32_t> warps, blocks;          ///< warps and elements a warp, by axis
+  int32_t storedGap = 0; ///< elements of LDS that a row of a store takes along
 
   /// Elements between neighbours of axis `i` in the tile without padding.
   int64_t getDenseStride(int32_t i) const {
@@ -163,6 +164,19 @@ static LogicalResult divideTile(Location loc, int32_t numWarps, TdmTile &tile) {
   return success();
 }
 
+/// The engine leaves out nothing in LDS when it stores. So a row takes the gap behind it along, to where
+/// the tensor has ended.
+static LogicalResult takeGapsAlong(Location loc, TdmTile &tile, Gaps gaps, int64_t share) {
+  if (tile.isLoad || gaps.interval == 0 || gaps.interval >= share)
+    return success();
+  if (gaps.interval != tile.blocks.back())
+    return emitError(loc) << "gfx1250 TDM: a store can leave out the gaps between its rows of "
+                          << tile.blocks.back() << " elements only, got padding after every "
+                          << gaps.interval;
+  tile.storedGap = gaps.amount;
+  return success();
+}
+
 static FailureOr<TdmTile> getTile(Location loc, CopyOpGFX1250TDMType op, Type srcTy, Type dstTy) {
   FailureOr<TdmTile> tile = getDirection(loc, srcTy, dstTy);
   if (failed(tile) || failed(readAxes(loc, op.getRank(), *tile)) ||
@@ -175,7 +189,7 @@ static FailureOr<TdmTile> getTile(Location loc, CopyOpGFX1250TDMType op, Type sr
   if (op.getNumWarps() > 1 && !Gaps(op).isRegular(share))
     return emitError(loc) << "gfx1250 TDM: the share of one of " << op.getNumWarps() << " warps, " << share
                           << " elements, is no multiple of the padding interval " << op.getPadInterval();
-  if (failed(checkLds(loc, *tile, Gaps(op))))
+  if (failed(checkLds(loc, *tile, Gaps(op))) || failed(takeGapsAlong(loc, *tile, Gaps(op), share)))
     return failure();
   return tile;
 }
@@ -272,7 +286,12 @@ static LogicalResult emitTile(OpBuilder &b, Location loc, CopyOpGFX1250TDMType o
       extent = arith::SubIOp::create(b, loc, extent, start);
     }
     extent = arith::MaxSIOp::create(b, loc, extent, createI32(b, loc, 0));
-    d.axes.push_back({extent, tile.blocks[i], strides[i]});
+    int32_t taken = tile.blocks[i];
+    if (i == rank - 1 && tile.storedGap != 0) {
+      extent = arith::MinSIOp::create(b, loc, extent, createI32(b, loc, taken));
+      taken += tile.storedGap;
+    }
+    d.axes.push_back({extent, taken, strides[i]});
   }
   d.globalAddress = address;
   d.ldsAddress = ldsAddress;

@@ -12,6 +12,7 @@
 #include "fly_rocdl/IR/FlyROCDLDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace mlir::fly_rocdl;
@@ -51,34 +52,108 @@ static Value toWidth(OpBuilder &b, Location loc, Value value, unsigned width) {
   return old > width ? arith::TruncIOp::create(b, loc, b.getIntegerType(width), value) : value;
 }
 
-/// Elements of LDS between iterations: the largest stride of the LDS layout.
-static FailureOr<int32_t> getLdsStep(Location loc, fly::MemRefType lds, int32_t iterCount) {
-  int32_t step = 0, extent = 0;
-  SmallVector<int32_t> extents, strides;
-  auto collect = [](fly::IntTupleAttr tuple, SmallVectorImpl<int32_t> &out) {
-    tuple.walkLeaves([&](fly::IntTupleAttr leaf) {
-      fly::IntAttr number = leaf.extractIntFromLeaf();
-      out.push_back(number.isStatic() ? number.getValue() : -1);
-    });
-  };
-  if (fly::LayoutAttr linear = lds.getLinearLayout()) {
-    collect(linear.getShape(), extents);
-    collect(linear.getStride(), strides);
-  }
-  for (auto [size, stride] : llvm::zip(extents, strides))
-    if (stride > step && size != 1) {
-      step = stride;
-      extent = size;
+/// How an iteration goes on from the one before it.
+struct IterationStep {
+  int32_t lds = 0;        ///< elements of LDS
+  int32_t axis = 0;       ///< of the descriptor, outermost first
+  int32_t coordinate = 0; ///< along that axis
+};
+
+static SmallVector<int32_t> getLeaves(fly::IntTupleAttr tuple) {
+  SmallVector<int32_t> leaves;
+  tuple.walkLeaves(
+      [&](fly::IntTupleAttr leaf) { leaves.push_back(leaf.extractIntFromLeaf().getValue()); });
+  return leaves;
+}
+
+/// The iterations are the mode of the largest stride in LDS. Their elements are those of the same place
+/// in the coordinates, which are of `rank` axes.
+static FailureOr<IterationStep> getIterationStep(Location loc, fly::MemRefType lds,
+                                                 fly::CoordTensorType coords, int32_t rank,
+                                                 int32_t iterCount) {
+  IterationStep step;
+  int32_t extent = 0;
+  int64_t index = 0, before = 1; // of the second iteration; of the modes so far
+  if (fly::LayoutAttr linear = lds.getLinearLayout(); linear && linear.isStatic())
+    for (auto [size, stride] : llvm::zip(getLeaves(linear.getShape()), getLeaves(linear.getStride()))) {
+      if (stride > step.lds && size != 1) {
+        step.lds = stride;
+        extent = size;
+        index = before;
+      }
+      before *= size;
     }
   if (extent != iterCount)
     return emitError(loc) << "a tensor copy of " << iterCount
                           << " iterations needs them as the mode of the largest stride, got "
                           << lds;
+  auto layout = dyn_cast<fly::LayoutAttr>(coords.getLayout());
+  int32_t moved = 0;
+  if (layout && layout.isStatic()) {
+    SmallVector<int32_t> sizes = getLeaves(layout.getShape());
+    size_t next = 0;
+    layout.getStride().walkLeaves([&](fly::IntTupleAttr leaf) {
+      int32_t size = next < sizes.size() ? std::max(sizes[next++], 1) : 1;
+      auto basis = dyn_cast<fly::BasisAttr>(leaf.getValue());
+      if (int64_t along = index % size;
+          along != 0 && basis && basis.depth() == 1 && basis.getModes().front() < rank) {
+        step.axis = basis.getModes().front();
+        step.coordinate = along * basis.getValue().getValue();
+        ++moved;
+      }
+      index /= size;
+    });
+  }
+  if (moved != 1)
+    return emitError(loc) << "a tensor copy of " << iterCount
+                          << " iterations needs coordinates in which they go along one axis, got " << coords;
   return step;
 }
 
+/// Issues the copy of a descriptor with iterations. The engine takes the bounds of the first for all of
+/// them, so a tile in which the tensor ends is copied an iteration at a time.
+static LogicalResult emitIterations(OpBuilder &b, Location loc, const TdmDescriptor &d, Value isChecked,
+                                    IterationStep step, int32_t axis) {
+  int32_t bytes = d.elemBits / 8;
+  const TdmAxis &along = d.axes[axis];
+  Value needed = createI32(b, loc, (d.iterations - 1) * step.coordinate + along.tile);
+  Value isInside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, along.extent, needed);
+  isInside = arith::SelectOp::create(b, loc, isChecked, isInside, arith::ConstantIntOp::create(b, loc, 1, 1));
+  auto emitOne = [&](Value number, bool barrier) {
+    TdmDescriptor one = d;
+    one.iterations = 1;
+    one.barrier = barrier;
+    Value move = arith::MulIOp::create(b, loc, number, createI32(b, loc, step.coordinate));
+    Value left = arith::SubIOp::create(b, loc, along.extent, move);
+    one.axes[axis].extent = arith::MaxSIOp::create(b, loc, left, createI32(b, loc, 0));
+    move = arith::MulIOp::create(b, loc, number, createI32(b, loc, step.lds * bytes));
+    one.ldsAddress = arith::AddIOp::create(b, loc, d.ldsAddress, move);
+    move = arith::MulIOp::create(b, loc, toWidth(b, loc, number, 64), d.globalStep);
+    move = arith::MulIOp::create(b, loc, move, createI64(b, loc, bytes));
+    one.globalAddress = arith::AddIOp::create(b, loc, d.globalAddress, move);
+    return emitTdm(b, loc, one);
+  };
+  // The engine acts for a wave, whatever lanes a branch leaves: all lanes take the same one.
+  Value bit = arith::ExtUIOp::create(b, loc, b.getI32Type(), isInside);
+  bit = ROCDL::ReadfirstlaneOp::create(b, loc, b.getI32Type(), bit);
+  isInside = arith::TruncIOp::create(b, loc, b.getI1Type(), bit);
+  OpBuilder::InsertionGuard guard(b);
+  auto branch = scf::IfOp::create(b, loc, isInside, /*withElseRegion=*/true);
+  b.setInsertionPointToStart(branch.thenBlock());
+  if (failed(emitTdm(b, loc, d)))
+    return failure();
+  b.setInsertionPointToStart(branch.elseBlock());
+  Value last = createI32(b, loc, d.iterations - 1);
+  auto loop = scf::ForOp::create(b, loc, createI32(b, loc, 0), last, createI32(b, loc, 1));
+  if (failed(emitOne(last, d.barrier))) // the barrier counts one arrival
+    return failure();
+  b.setInsertionPointToStart(loop.getBody());
+  return emitOne(loop.getInductionVar(), false);
+}
+
 static LogicalResult emitTensorCopy(OpBuilder &b, Location loc, const TensorCopy &copy, Value atom,
-                                    Value coordTensor, fly::MemRefType ldsTy, Value lds) {
+                                    fly::CoordTensorType coordTy, Value coordTensor,
+                                    fly::MemRefType ldsTy, Value lds) {
   TensorStateLayout layout(copy.isLoad);
   auto field = [&](int64_t index) -> Value {
     return LLVM::ExtractValueOp::create(b, loc, atom, ArrayRef<int64_t>{index});
@@ -101,14 +176,6 @@ static LogicalResult emitTensorCopy(OpBuilder &b, Location loc, const TensorCopy
   if (copy.atomicBarrier)
     d.barrierAddress =
         LLVM::PtrToIntOp::create(b, loc, b.getI32Type(), field(layout.barrier));
-  if (copy.iterCount > 1) {
-    FailureOr<int32_t> step = getLdsStep(loc, ldsTy, copy.iterCount);
-    if (failed(step))
-      return failure();
-    d.iterations = copy.iterCount;
-    d.ldsStep = *step;
-    d.globalStep = field(layout.iterationStride);
-  }
   Value offset;
   for (int32_t axis = 0; axis < rank; ++axis) { // innermost first
     Value coord = (*coords)[rank - 1 - axis];
@@ -127,15 +194,24 @@ static LogicalResult emitTensorCopy(OpBuilder &b, Location loc, const TensorCopy
   Value base = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), field(layout.base));
   d.globalAddress = arith::AddIOp::create(b, loc, base, bytes);
   d.ldsAddress = LLVM::PtrToIntOp::create(b, loc, b.getI32Type(), lds);
-  return emitTdm(b, loc, d);
+  if (copy.iterCount == 1)
+    return emitTdm(b, loc, d);
+  FailureOr<IterationStep> step = getIterationStep(loc, ldsTy, coordTy, rank, copy.iterCount);
+  if (failed(step))
+    return failure();
+  d.iterations = copy.iterCount;
+  d.ldsStep = step->lds;
+  d.globalStep = field(layout.iterationStride);
+  int32_t axis = rank - 1 - step->axis;
+  return emitIterations(b, loc, d, field(layout.check + axis), *step, axis);
 }
 
 static LogicalResult emitCall(OpBuilder &builder, Location loc, Type op, Type srcTy, Type dstTy,
                               Value atom, Value src, Value dst, Value pred) {
   TensorCopy copy = TensorCopy::get(op);
-  Type coordTy = copy.isLoad ? srcTy : dstTy;
+  auto coordTy = dyn_cast_or_null<fly::CoordTensorType>(copy.isLoad ? srcTy : dstTy);
   auto ldsTy = dyn_cast_or_null<fly::MemRefType>(copy.isLoad ? dstTy : srcTy);
-  if (!isa_and_nonnull<fly::CoordTensorType>(coordTy) || !ldsTy ||
+  if (!coordTy || !ldsTy ||
       !isGenericAddressSpace<fly::AddressSpace::Shared>(ldsTy.getAddressSpace()))
     return emitError(loc) << (copy.isLoad ? "a tensor load goes from coordinates to shared memory"
                                           : "a tensor store goes from shared memory to coordinates")
@@ -146,7 +222,7 @@ static LogicalResult emitCall(OpBuilder &builder, Location loc, Type op, Type sr
     return emitError(loc) << "a tensor copy of " << copy.elemTy << " cannot use the element type of "
                           << ldsTy;
   return emitPredicated(builder, loc, pred, [&](OpBuilder &b) {
-    return emitTensorCopy(b, loc, copy, atom, copy.isLoad ? src : dst, ldsTy,
+    return emitTensorCopy(b, loc, copy, atom, coordTy, copy.isLoad ? src : dst, ldsTy,
                           copy.isLoad ? dst : src);
   });
 }

@@ -35,13 +35,14 @@ public:
 
 private:
   Value read(Value tuple, int32_t mode, int32_t factor, unsigned width) {
-    auto attr = cast<fly::IntTupleType>(tuple.getType()).getAttr().at(mode);
+    fly::IntTupleAttr all = cast<fly::IntTupleType>(tuple.getType()).getAttr(), attr = all.at(mode);
     Type type = b.getIntegerType(width);
     fly::IntAttr number = attr.extractIntFromLeaf();
     if (number.isStatic())
       return arith::ConstantOp::create(
           b, loc, IntegerAttr::get(type, int64_t(number.getValue()) * factor));
-    Value leaf = fly::GetOp::create(b, loc, tuple, b.getDenseI32ArrayAttr({mode}));
+    Value leaf = all.isLeaf() ? tuple
+                              : fly::GetOp::create(b, loc, tuple, b.getDenseI32ArrayAttr({mode}));
     Value value = fly::GetScalarOp::create(b, loc, leaf);
     unsigned old = value.getType().getIntOrFloatBitWidth();
     if (old < width)
@@ -100,7 +101,7 @@ static LogicalResult expandTiledTdm(OpT op, bool isLoad) {
                            ? reader.getExtent(outer.mode, inner)
                            : arith::ConstantIntOp::create(b, loc, axis.extent, 32).getResult());
   }
-  if (tdm.iteration)
+  if (tdm.iterCount > 1) // more than one for each warp
     operands.push_back(reader.getStride(tdm.iteration->mode, tdm.iteration->modeStride));
   auto atomTy = cast<fly::CopyAtomType>(op.getAtom().getType());
   Value atom = fly::MakeCopyAtomOp::create(b, loc, atomTy, operands, atomTy.getValBits());

@@ -7,7 +7,9 @@
 // MLIR's pass leaves calls of ROCm's device libraries where the back end has no instruction
 // (`__ocml_exp2_f32`, `__ockl_printf_begin`). Code generation here links none. Under the pass's
 // name is registered a pipeline that expands math first and defines what printf needs, so that
-// textual pipelines written for an installation with these libraries work unchanged.
+// textual pipelines written for an installation with these libraries work unchanged. They do not
+// lower the ub.poison that convert-vector-to-llvm starts reshaped vectors from either, so both are
+// done here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -101,6 +103,8 @@ static void buildGpuToROCDL(OpPassManager &manager, const GpuToROCDLOptions &opt
                                                              : options.runtime.getValue();
   chosen.allowedDialects.assign(options.allowedDialects.begin(), options.allowedDialects.end());
   device.addPass(createConvertGpuOpsToROCDLOps(chosen));
+  device.addPass(createConvertVectorToLLVMPass());
+  device.addPass(createUBToLLVMConversionPass());
   device.addPass(fly_rocdl::createFlyROCDLPrintfAllocPass());
   device.addPass(fly_rocdl::createFlyROCDLOddBitcastsPass());
 }

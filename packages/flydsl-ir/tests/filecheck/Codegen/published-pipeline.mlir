@@ -43,6 +43,14 @@ module attributes {gpu.container_module} {
       fly.ptr.store(%narrow, %out) : (f32, !fly.ptr<f32, global>) -> ()
       gpu.return
     }
+    // Vectors are reshaped between the orders of two layouts.
+    // CODEGEN gfx942,gfx950,gfx1201,gfx1250: global_load, global_store
+    gpu.func @reordered(%in: !fly.memref<f16, global, (5,8):(18,2)>, %out: !fly.memref<f16, global, (5,8):(8,1)>) kernel
+        attributes {known_block_size = array<i32: 64, 1, 1>} {
+      %v = fly.memref.load_vec(%in) : (!fly.memref<f16, global, (5,8):(18,2)>) -> vector<40xf16>
+      fly.memref.store_vec(%v, %out) : (vector<40xf16>, !fly.memref<f16, global, (5,8):(8,1)>) -> ()
+      gpu.return
+    }
   }
   func.func @host(%in: !fly.ptr<f32, global>, %out: !fly.ptr<f32, global>, %launches: i1) attributes {llvm.emit_c_interface} {
     %one = arith.constant 1 : index

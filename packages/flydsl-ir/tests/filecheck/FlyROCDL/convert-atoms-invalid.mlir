@@ -338,3 +338,36 @@ func.func @shared_outside() {
   %p = fly.make_ptr() {dictAttrs = {allocBytes = 4 : i64, allocAlign = 4 : i64}} : () -> !fly.ptr<f32, shared>
   return
 }
+
+// -----
+
+// The view of one element is an address, of which the atom moves 16 bytes.
+!at = !fly.copy_atom<!fly.universal_copy<128>, 16>
+!s = !fly.memref<f16, shared, 1:1, align<16>, S<3,3,3>>
+gpu.module @m {
+  gpu.func @swizzled_address(%s: !s, %d: !fly.memref<f16, register, 8:1>) kernel {
+    %a = fly.make_copy_atom {valBits = 16 : i32} : !at
+    // expected-error @+2 {{moves 128 consecutive bits, but the swizzle of '!fly.memref<f16, shared, 1:1, align<16>, S<3,3,3>>' permutes chunks of 64}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call'}}
+    fly.copy_atom_call(%a, %s, %d) : (!at, !s, !fly.memref<f16, register, 8:1>) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+// 12 bytes in rows of 12 begin inside of a chunk of 16; aligned to 16 they do not.
+!at = !fly.copy_atom<!fly.universal_copy<96>, 32>
+!s = !fly.memref<f32, shared, 3:1, S<2,4,3>>
+!t = !fly.memref<f32, shared, 3:1, align<16>, S<2,4,3>>
+!r = !fly.memref<f32, register, 3:1>
+gpu.module @m {
+  gpu.func @straddling(%s: !s, %t: !t, %d: !r) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    fly.copy_atom_call(%a, %t, %d) : (!at, !t, !r) -> ()
+    // expected-error @+2 {{moves 96 consecutive bits, which may lie in two of the chunks of 128 that the swizzle of '!fly.memref<f32, shared, 3:1, S<2,4,3>>' permutes: align them to 16 bytes}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call'}}
+    fly.copy_atom_call(%a, %s, %d) : (!at, !s, !r) -> ()
+    gpu.return
+  }
+}

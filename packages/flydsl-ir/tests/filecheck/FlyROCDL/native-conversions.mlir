@@ -44,7 +44,7 @@ gpu.module @m {
   // OCP: vector.shape_cast {{.*}} : vector<2x1xf8E5M2> to vector<2xf8E5M2>
   // OCP: vector.shape_cast {{.*}} : vector<2xf32> to vector<2x1xf32>
   // CHECK: gpu.return
-  // CODEGEN none: vector.shape_cast needs convert-ub-to-llvm
+  // CODEGEN gfx942,gfx950,gfx1201,gfx1250: global_store
   gpu.func @two_dimensions(%v: vector<2x1xf8E5M2>, %p: !llvm.ptr<1>) kernel {
     %0 = arith.extf %v : vector<2x1xf8E5M2> to vector<2x1xf32>
     %1 = vector.extract %0[1, 0] : f32 from vector<2x1xf32>

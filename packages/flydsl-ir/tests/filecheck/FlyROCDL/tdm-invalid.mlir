@@ -212,3 +212,41 @@ gpu.module @m {
     gpu.return
   }
 }
+
+// -----
+
+!at = !fly.copy_atom<!fly_rocdl.gfx1250.tdm<rank = 2, warps = 1, pad = 16, 4, cache = 0, barrier = false, timeout = false>, 32>
+!g = !fly.memref<f32, global, (8,32):(128,1)>
+!l = !fly.memref<f32, shared, 1:1>
+gpu.module @m {
+  gpu.func @stored_gaps(%g: !g, %l: !l) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    fly.copy_atom_call(%a, %g, %l) : (!at, !g, !l) -> ()
+    // expected-error @+3 {{gfx1250 TDM: a store can leave out the gaps between its rows of 32 elements only, got padding after every 16}}
+    // expected-error @+2 {{cannot emit}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call'}}
+    fly.copy_atom_call(%a, %l, %g) : (!at, !l, !g) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+// The bounds of iterations are those of the axis that they go along.
+!at = !fly.copy_atom<!fly_rocdl.cdna5.tensor_store<shape = [8, 64], elem = f32, tensor2tdm = (1E0,1E1), iterCount = 4>, 32>
+!s = !fly.memref<f32, shared, ((8,4),64):((64,1000),1)>
+!l = !fly.layout<(32,64):(1E2,1E1)>
+!c = !fly.coord_tensor<(0,0), (32,64):(1E2,1E1)>
+gpu.module @m {
+  gpu.func @iterations(%g: !fly.ptr<f32, global>, %s: !s, %stride: i64, %extent: i32) kernel {
+    %a = fly.make_copy_atom(%g, %stride, %extent, %extent, %stride : !fly.ptr<f32, global>, i64, i32, i32, i64) {valBits = 32 : i32} : !at
+    %zero = fly.make_int_tuple() : () -> !fly.int_tuple<(0,0)>
+    %l = fly.static : !l
+    %c = fly.make_view(%zero, %l) : (!fly.int_tuple<(0,0)>, !l) -> !c
+    // expected-error @+3 {{a tensor copy of 4 iterations needs coordinates in which they go along one axis, got '!fly.coord_tensor<(0,0), (32,64):(1E2,1E1)>'}}
+    // expected-error @+2 {{cannot emit}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call'}}
+    fly.copy_atom_call(%a, %s, %c) : (!at, !s, !c) -> ()
+    gpu.return
+  }
+}

@@ -106,3 +106,21 @@ gpu.module @m {
     gpu.return
   }
 }
+
+// -----
+
+// The engine pads loads only. A stored row of 32 takes its gap of 4 along, behind the end of the tensor.
+!at = !fly.copy_atom<!fly_rocdl.gfx1250.tdm<rank = 2, warps = 1, pad = 32, 4, cache = 0, barrier = false, timeout = false>, 32>
+!g = !fly.memref<f32, global, (8,32):(128,1)>
+!l = !fly.memref<f32, shared, (8,32):(36,1)>
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @padded_store
+  // CHECK: arith.constant dense<[131072, 2097152, -65536, 2392063, 8, 128, 0, 0]> : vector<8xi32>
+  // CHECK: rocdl.tensor.store.from.lds
+  // CODEGEN gfx1250: tensor_store_from_lds
+  gpu.func @padded_store(%g: !g, %l: !l) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    fly.copy_atom_call(%a, %l, %g) : (!at, !l, !g) -> ()
+    gpu.return
+  }
+}

@@ -144,3 +144,63 @@ gpu.module @m {
     gpu.return
   }
 }
+
+// -----
+
+// The engine takes the bounds of the first iteration for all: a tile that the tensor ends in is copied an
+// iteration at a time, by a branch that the whole wave takes.
+!t = !fly.memref<f32, global, (?,?):(?{i64},1)>
+!s = !fly.memref<f32, shared, ((8,4),64):((64,1000),1)>
+!c = !fly.coord_tensor<(0,0), (?,?):(1E0,1E1)>
+!at = !fly.copy_atom<!fly_rocdl.cdna5.tensor_store<shape = [8, 64], elem = f32, tensor2tdm = (1E0,1E1), iterCount = 4>, 32>
+!tile = !fly.coord_tensor<(32,0), (32,64):(1E0,1E1)>
+// LOWER-LABEL: gpu.func @iterations
+// LOWER: %[[LEFT:.*]] = arith.subi %{{.*}}, %c32_i32
+// LOWER: %[[ROWS:.*]] = arith.maxsi %[[LEFT]], %c0_i32
+// LOWER: %[[INSIDE:.*]] = arith.cmpi sge, %[[ROWS]], %c32_i32
+// LOWER: rocdl.readfirstlane
+// LOWER: scf.if
+// LOWER: vector.from_elements %c655360_i32
+// LOWER: rocdl.tensor.store.from.lds
+// LOWER: } else {
+// LOWER: scf.for
+// LOWER: rocdl.tensor.store.from.lds
+// LOWER: }
+// LOWER: rocdl.tensor.store.from.lds
+gpu.module @m {
+  // CODEGEN gfx1250: tensor_store_from_lds
+  gpu.func @iterations(%t: !t, %s: !s) kernel {
+    %l = fly.static : !fly.layout<((8,4),64):((64,1000),1)>
+    %ti = fly.static : !fly.tile<[32|64]>
+    %atom, %coord = fly_rocdl.make_tiled_tdm_store_atom %t, %l, %ti
+        : !t, !fly.layout<((8,4),64):((64,1000),1)>, !fly.tile<[32|64]>
+    %tiles = fly.zipped_divide(%coord, %ti) : (!c, !fly.tile<[32|64]>) -> !fly.coord_tensor<(0,0), ((32,64),(?,?)):((1E0,1E1),(32E0,64E1))>
+    %where = fly.make_int_tuple() : () -> !fly.int_tuple<(*,(1,0))>
+    %tile = fly.slice(%tiles, %where) : (!fly.coord_tensor<(0,0), ((32,64),(?,?)):((1E0,1E1),(32E0,64E1))>, !fly.int_tuple<(*,(1,0))>) -> !tile
+    fly.copy_atom_call(%atom, %s, %tile) : (!at, !s, !tile) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+// Tensors of one mode. Each of two warps has one of two rows with a gap between: no iterations are left.
+!t = !fly.memref<f32, global, ?:1>
+// LOWER-LABEL: gpu.func @one_mode
+gpu.module @m {
+  // CODEGEN none: the atom is not used
+  gpu.func @one_mode(%t: !t) kernel {
+    %l = fly.static : !fly.layout<64:1>
+    %ti = fly.static : !fly.tile<64>
+    %atom, %coord = fly_rocdl.make_tiled_tdm_load_atom %t, %l, %ti : !t, !fly.layout<64:1>, !fly.tile<64>
+    gpu.return
+  }
+  // CODEGEN none: the atom is not used
+  gpu.func @row_for_each(%t: !fly.memref<f32, global, (?,?):(?{i64},1)>) kernel {
+    %l = fly.static : !fly.layout<(2,16):(40,1)>
+    %ti = fly.static : !fly.tile<[2|16]>
+    %atom, %coord = fly_rocdl.make_tiled_tdm_store_atom %t, %l, %ti {numWarps = 2 : i32}
+        : !fly.memref<f32, global, (?,?):(?{i64},1)>, !fly.layout<(2,16):(40,1)>, !fly.tile<[2|16]>
+    gpu.return
+  }
+}

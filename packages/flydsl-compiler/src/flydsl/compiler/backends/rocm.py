@@ -83,7 +83,7 @@ class RocmBackend(BaseBackend):
             "convert-scf-to-cf",
             # Code generation adds the debug scopes, to device functions: the pass that does it ends the process where a
             # function of the host side, which is none of LLVM's, has an operation at a call site.
-            "gpu.module(convert-vector-to-llvm,convert-ub-to-llvm,convert-arith-to-llvm,reconcile-unrealized-casts)",
+            "gpu.module(convert-arith-to-llvm,reconcile-unrealized-casts)",
         ]
 
     def lower_compile_hints(self, module: Any, *, compile_hints: dict[str, Any]) -> None:

@@ -98,6 +98,17 @@ def dims(value: Any, what: str, kernel: str) -> list[Any]:
     return entries + [1] * (3 - len(entries))
 
 
+def check_cluster(cluster: list[Any], compiled: Any, kernel: str) -> None:
+    """A launch takes the cluster that its kernel is compiled for, ``rocdl.cluster_dims``, if that is given."""
+    if not isinstance(compiled, str):
+        return
+    for axis, entry, want in zip(_AXES, cluster, compiled.split(","), strict=False):
+        have = static_int(entry)
+        if have is not None and str(have) != want.strip():
+            fail(f"{kernel}: cluster.{axis} = {have} of the launch differs from rocdl.cluster_dims = {compiled!r}, "
+                 "which the kernel is compiled for")
+
+
 def resolve_block(block: list[Any], declared: tuple[int, int, int] | None, kernel: str) -> tuple[int, int, int] | None:
     """The compile-time block size of a launch: the declared one, else the launch's if it is static."""
     static = [static_int(b) for b in block]

@@ -73,6 +73,8 @@ def make_tdm_atom(tensor: Any, tensor_extents: Any, strides: Any = None, *, num_
         tensor_extents: one a mode, outermost first: int, i32 value, or None (no clamp).
         strides: of all modes but the innermost, in elements: int, i64 value, or None (the tensor's own). An entry for
             the innermost mode, whose elements are consecutive, may be there and is not used.
+        pad_interval, pad_amount: a gap of so many elements in LDS after every so many; stores leave out the gaps of
+            whole rows only.
 
     Raises:
         ValueError: 1 to 5 extents are needed, and as many strides or one fewer.
@@ -122,7 +124,8 @@ def make_tiled_tdm_atom(op: Any, tensor: Any, smem_layout: Any, tdm_tile: Any, n
 
     Args:
         op: `TensorLoad()` or `TensorStore()`.
-        smem_layout: static layout of the tile in LDS; gaps become padding (of loads). tdm_tile: the tiler.
+        smem_layout: static layout of the tile in LDS; gaps become padding (of loads) or iterations. With iterations, a
+            tile in which the tensor ends takes an instruction for each. tdm_tile: the tiler.
         num_warps: waves that share the copy.
 
     Raises:

@@ -229,7 +229,7 @@ def make_tensor_descriptor_2d(
         global_offset: (outer, inner) element coordinates of the tile; tile_shape: static extents.
         strides: element strides; the inner one is 1.
         num_warps: waves that share the tile; each moves its block.
-        for_store: LDS padding widens the inner extent instead of being skipped by the engine.
+        for_store: LDS padding widens the rows of the tile, beyond those of the tensor: a store skips no padding.
         oob_outer_bound, oob_inner_bound: extents beyond which loads give zeros; default: no check.
     """
     del tensor_shape, cache_policy  # part of the published signature; the words do not hold them
@@ -260,7 +260,7 @@ def make_tensor_descriptor_2d(
         )
         td0 = _clamped_difference(oob_inner_bound, 0)
     else:
-        td0 = inner_tile
+        td0 = block[1]
     td1: Any = block[0]
     if oob_outer_bound is not None:
         first = global_offset[0] if num_warps == 1 else _low(_add(global_offset[0], start[0]))
