@@ -43,7 +43,8 @@ SUPPORTED: dict[str, tuple[str, str]] = {
     ),
     "class-nested-conditions": (
         "class C:\n    a = 2.0\n    b = a if a > 3.0 else 3.0\n    c = 1.0 < a < b and b\n"
-        "    def f(self, v, k=c or a):\n        return v * k if v > self.a else v\n    g = lambda v: v if v > 5.0 else 5.0\nY[t] = C().f(C.g(X[t]))",
+        "    def f(self, v, k=c or a):\n        return v * k if v > self.a else v\n"
+        "    g = lambda v: v if v > 5.0 else 5.0\nY[t] = C().f(C.g(X[t]))",
         "np.maximum(x, 5) * 3",
     ),
     "lambda": ("f = lambda v: v if v > 3.0 else 0.0\nY[t] = f(X[t])", "np.where(x > 3, x, 0)"),
