@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import array
 import ast
+import collections
+import contextvars
+import ctypes
 import dataclasses
 import enum
 import gc
@@ -14,6 +18,7 @@ import sys
 import threading
 import types
 import weakref
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -473,3 +478,86 @@ def test_what_is_reached_is_a_value_whose_code_is_digested_when_asked(monkeypatc
         names["K"] = 3
         assert first.reach() != before and second.reach() == before
     assert before.digest(snapshot.with_places()) == second.digest() != first.digest()
+
+
+class _Total(NamedTuple):
+    values: list[int]
+
+    def total(self) -> int:
+        return sum(self.values)
+
+
+def _subclass_of(base: type, *arguments: Any) -> Any:
+    made = type("Made", (base,), {"__module__": __name__, "factor": lambda self: 1})(*arguments)
+    if base is not int:
+        made.note = 1
+    return made
+
+
+@pytest.mark.parametrize(
+    "value",
+    [_Total([1]), Mode.A, *(_subclass_of(base) for base in (list, dict, tuple, set, frozenset, int)),
+     _subclass_of(collections.deque), _subclass_of(bytearray), _subclass_of(collections.OrderedDict)],
+    ids=lambda value: type(value).__mro__[1].__name__,
+)
+def test_methods_of_a_value_are_reached_through_it(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code reads the value, not its class: `CONFIG.total()` is what the method is."""
+    ident, _ = identity("def f():\n    return G.total()\n", G=value)
+    before = ident.digest()
+    assert ident.digest() == before
+    monkeypatch.setattr(type(value), "total", lambda self: 2, raising=False)
+    assert ident.digest() != before
+
+
+@pytest.mark.parametrize("base", [list, dict, tuple, set, frozenset, collections.deque, bytearray])
+def test_attributes_of_containers(base: type) -> None:
+    value = _subclass_of(base)
+    ident, _ = identity("def f():\n    return G.note\n", G=value)
+    before = ident.digest()
+    value.note = 2
+    assert ident.digest() != before
+
+
+def _changes() -> dict[str, tuple[Any, Callable[[], Any]]]:
+    """Values that hold something apart from attributes, and what changes it."""
+    octets, numbers, shared = bytearray(b"a"), array.array("i", [1]), ctypes.c_int(1)
+    elements = _subclass_of(collections.deque)
+    variable, own, config = contextvars.ContextVar("variable", default=1), threading.local(), Config(1)
+    made, target = collections.defaultdict(int), argparse.Namespace(tile=1)
+    own.tile = 1
+
+    def helper() -> None: ...
+
+    helper.tile = 1  # type: ignore[attr-defined]
+    return {
+        "bytearray": (octets, lambda: octets.append(1)),
+        "memoryview": (memoryview(shared), lambda: setattr(shared, "value", 3)),
+        "array": (numbers, lambda: numbers.append(1)),
+        "ctypes": (shared, lambda: setattr(shared, "value", 2)),
+        "deque": (elements, lambda: elements.append(1)),
+        "context": (variable, lambda: variable.set(config)),
+        "local": (own, lambda: setattr(own, "tile", 2)),
+        "default": (made, lambda: setattr(made, "default_factory", list)),
+        "weak": (weakref.ref(target), lambda: setattr(target, "tile", 2)),
+        "function": (helper, lambda: setattr(helper, "tile", 2)),
+    }
+
+
+@pytest.mark.parametrize("kind", list(_changes()))
+def test_content_that_is_no_attribute(kind: str) -> None:
+    kept = _changes()
+    value, change = kept[kind]
+    ident, _ = identity("def f():\n    return G\n", G=value)
+    before = ident.digest()
+    assert ident.digest() == before
+    change()
+    assert ident.digest() != before
+
+
+def test_an_instance_that_answers_to_any_name() -> None:
+    class Echo:
+        def __getattr__(self, name: str) -> int:
+            return 1
+
+    ident, _ = identity("def f():\n    return G.tile\n", G=Echo())
+    assert ident.digest() == ident.digest()

@@ -31,10 +31,21 @@ SUPPORTED: dict[str, tuple[str, str]] = {
         "def f(v):\n    if v > 3.0:\n        v = v * 2.0\n    return v\nY[t] = f(X[t])",
         "np.where(x > 3, x * 2, x)",
     ),
+    "def-nested-default": (
+        "def f(v, k=2.0 if t > 3 else 3.0, *, s=t > 8 and n > 3):\n    return v * k if s else v\n"
+        "g = lambda v, k=(0.0 if t < 2 else 1.0): v * k\nY[t] = g(f(X[t]))",
+        "np.where(i > 8, x * 2, np.where(i < 2, 0, x))",
+    ),
     "def-recursive": ("def f(v, k):\n    return v if k == 0 else f(v + 1.0, k - 1)\nY[t] = f(X[t], 4)", "x + 4"),
     "class-nested": (
         "@fx.struct\nclass P:\n    a: fx.Float32\n    b: fx.Float32\np = P(X[t], 2.0)\nY[t] = p.replace(b=3.0).a * p.b",
         "x * 2",
+    ),
+    "class-nested-conditions": (
+        "class C:\n    a = 2.0\n    b = a if a > 3.0 else 3.0\n    c = 1.0 < a < b and b\n"
+        "    def f(self, v, k=c or a):\n        return v * k if v > self.a else v\n"
+        "    g = lambda v: v if v > 5.0 else 5.0\nY[t] = C().f(C.g(X[t]))",
+        "np.maximum(x, 5) * 3",
     ),
     "lambda": ("f = lambda v: v if v > 3.0 else 0.0\nY[t] = f(X[t])", "np.where(x > 3, x, 0)"),
     "return-end": ("Y[t] = X[t]\nreturn", "x"),

@@ -196,6 +196,22 @@ def test_floats_to_integers(load: Callable[[str], Any], device: None) -> None:
         if cls.width < 64:
             cases.append(_Case(f"a.to(fx.Float32).to(fx.{cls.__name__}).to(fx.Float64)",
                                np.array([float(cls(float(np.float32(x))).value) for x in a]), f"float32 -> {name}"))
+        brain = [int(cls(fx.BFloat16(float(x)).value).value) for x in a]
+        cases.append(_Case(f"a.to(fx.BFloat16).to(fx.{cls.__name__})", np.array(brain, name), f"bfloat16 -> {name}"))
+    _run(load, a, a.copy(), cases)
+
+
+def test_the_ends_of_64_bits(load: Callable[[str], Any], device: None) -> None:
+    """Infinite and negative numbers of narrow floats: the nearest integer."""
+    a = np.resize(np.array([np.inf, -np.inf, -3.5, 65504.0, -65504.0, 0.0], np.float16), COUNT)
+    cases = []
+    for name in ("int64", "uint64"):
+        info = np.iinfo(name)
+        want = [info.max if x == np.inf else info.min if x == -np.inf else max(int(x), info.min) for x in a]
+        for through in ("Float16", "BFloat16"):
+            exact = want if through == "Float16" else [{65504: 65536, -65504: -65536}.get(w, w) for w in want]
+            text = f"a.to(fx.{through}).to(fx.{'Int64' if name == 'int64' else 'Uint64'})"
+            cases.append(_Case(text, np.array(exact, name), f"{through} -> {name}"))
     _run(load, a, a.copy(), cases)
 
 

@@ -168,9 +168,11 @@ def float_to_int(v: ir.Value, ty: ir.Type, signed: bool) -> ir.Value:
     out = with_element(v.type, ty)
     if ty.width < 32:
         return arith.trunci(out, arith.fptosi(with_element(v.type, ir.IntegerType.get_signless(32)), v))
+    if ty.width < 64:
+        return arith.fptosi(out, v) if signed else arith.fptoui(out, v)
+    if bit_width(v.type) < 32:  # f16 does not have the ends of the range
+        v = arith.extf(with_element(v.type, ir.F32Type.get()), v)
     result = arith.fptosi(out, v) if signed else arith.fptoui(out, v)
-    if ty.width < 64 or bit_width(v.type) < 32:
-        return result
     # The instructions of 32 bits saturate, the expansion of the back end for 64 does not.
     bits = ty.width - 1 if signed else ty.width
     low = -(2.0**bits) if signed else 0.0

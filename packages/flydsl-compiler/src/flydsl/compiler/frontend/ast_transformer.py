@@ -162,6 +162,8 @@ class Transformer(ast.NodeTransformer):
     # ---- functions and scopes
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        if self.locals:
+            self._visit_outside(node)
         self.locals.append(function_locals(node))
         self.occurrences.append(_name_counts([node]))
         self.parameters.append({a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)})
@@ -177,6 +179,13 @@ class Transformer(ast.NodeTransformer):
         for stack in (self.locals, self.occurrences, self.parameters, self.stores, self.globals, self.nonlocals):
             stack.pop()
         return node
+
+    def _visit_outside(self, node: ast.FunctionDef | ast.Lambda) -> None:
+        """What the enclosing function evaluates: defaults, decorators and annotations."""
+        self.visit(node.args)
+        if isinstance(node, ast.FunctionDef):
+            node.decorator_list = [self.visit(d) for d in node.decorator_list]
+            node.returns = node.returns and self.visit(node.returns)
 
     def _reject_returned_values(self, node: ast.FunctionDef) -> None:
         for statement in escapes(node.body):
@@ -224,13 +233,16 @@ class Transformer(ast.NodeTransformer):
         return out
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        self._visit_outside(node)
         self.locals.append(function_locals(node))
+        outer, self.class_body = self.class_body, False
         node.body = self.visit(node.body)
+        self.class_body = outer
         self.locals.pop()
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        """Its statements stay Python's: what they bind are attributes, which no function would see."""
+        """Its statements and conditions stay Python's: what they bind are attributes, which no function would see."""
         outer, self.class_body = self.class_body, True
         self.generic_visit(node)
         self.class_body = outer
@@ -243,6 +255,8 @@ class Transformer(ast.NodeTransformer):
     # ---- boolean operators
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        if self.class_body:
+            return self.generic_visit(node)
         if any(binds_in_expression(v) for v in node.values[1:]):
             return self._boolop_in_scope(node)
         values = [self.visit(v) for v in node.values]
@@ -295,7 +309,7 @@ class Transformer(ast.NodeTransformer):
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)):
             node.comparators = [_call("dsl_container_", node.comparators[0])]
             return node
-        if len(node.ops) == 1 or any(binds_in_expression(c) for c in node.comparators):
+        if len(node.ops) == 1 or self.class_body or any(binds_in_expression(c) for c in node.comparators):
             return node
         rest: list[ast.expr] = []
         for op, comparator in zip(node.ops, node.comparators, strict=True):
@@ -305,7 +319,7 @@ class Transformer(ast.NodeTransformer):
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         static = is_const_expr(node.test)
         self.generic_visit(node)
-        if static:
+        if static or self.class_body:
             return node
         if binds_in_expression(node.body) or binds_in_expression(node.orelse):
             node.test = ast.copy_location(

@@ -10,12 +10,16 @@ the rest, which with the functions' names in its place is the same in every Pyth
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import contextvars
 import dataclasses
 import enum
 import functools
 import hashlib
 import os
 import sys
+import threading
 import types
 import typing
 import weakref
@@ -67,7 +71,7 @@ class Walker:
         if type(value) in _SCALARS:
             return f"{type(value).__name__}:{value!r}"
         if isinstance(value, enum.Enum):
-            return f"enum:{type(value).__module__}.{type(value).__qualname__}.{value.name}:{value.value!r}"
+            return f"enum:{self.text(type(value))}.{value.name}:{value.value!r}"
         if id(value) in self.seen:
             return f"ref:{self.seen[id(value)]}"
         self.seen[id(value)] = len(self.seen)
@@ -79,19 +83,19 @@ class Walker:
             return self._plain_function(value)
         if isinstance(value, list):
             self.watch.append(("list", value, tuple(value)))
-            return f"{type(value).__name__}[{','.join(self.text(v) for v in value)}]"
+            return f"{self._kind(value)}[{','.join(self.text(v) for v in value)}]"
         if isinstance(value, tuple):
-            return f"{type(value).__name__}[{','.join(self.text(v) for v in value)}]"
+            return f"{self._kind(value)}[{','.join(self.text(v) for v in value)}]"
         if isinstance(value, (set, frozenset)):
             if isinstance(value, set):
                 self.watch.append(("set", value, set(value)))
-            return f"set[{','.join(sorted(self.text(v) for v in value))}]"
+            return f"{self._kind(value)}[{','.join(sorted(self.text(v) for v in value))}]"
         if isinstance(value, types.MappingProxyType):
             self.unguarded = self.unguarded or bool(value)
             return self._items("proxy", dict(value))
         if isinstance(value, dict):
             self.watch.append(("dict", value, dict(value)))
-            return self._items("dict", value)
+            return self._items(self._kind(value), value)
         if isinstance(value, types.ModuleType):
             return f"module:{value.__name__}"
         if isinstance(value, types.MethodType):
@@ -102,6 +106,20 @@ class Walker:
         if isinstance(snapshot, FunctionSnapshot):
             return self._decorated(value, snapshot)
         return self._special(value)
+
+    def _kind(self, value: Any) -> str:
+        """The class of a container, with its methods and the attributes of the instance where it is no library's."""
+        cls = type(value)
+        if isinstance(value, collections.defaultdict):
+            self.watch.append(("attr", value, "default_factory", value.default_factory))
+            return f"{cls.__name__}:{self.text(value.default_factory)}"
+        if is_library(cls.__module__):
+            return cls.__name__
+        return f"{self.text(cls)}{self._attributes(value, _fields(value) or {})}"
+
+    def _attributes(self, value: Any, fields: dict[str, Any]) -> str:
+        self._watch_fields(value, fields)
+        return f"({','.join(f'{k}={self.text(v)}' for k, v in sorted(fields.items()))})"
 
     def _items(self, kind: str, value: dict[Any, Any]) -> str:
         return f"{kind}[{','.join(f'{self.text(k)}={self.text(v)}' for k, v in value.items())}]"
@@ -209,48 +227,60 @@ class Walker:
         wrapped = getattr(value, "__wrapped__", None)
         if isinstance(wrapped, types.FunctionType) or isinstance(getattr(wrapped, "_original", None), FunctionSnapshot):
             return f"wrapper:{type(value).__qualname__}:{self.text(wrapped)}"
-        if type(value).__module__ == "_thread":  # a lock has no say in what is compiled
+        if isinstance(value, weakref.ref):
+            self.unguarded = True
+            return f"weak:{self.text(value())}"
+        if isinstance(value, contextvars.ContextVar):
+            self.unguarded = True
+            return f"context:{value.name}:{self.text(value.get(None))}"
+        if type(value).__module__ == "_thread" and not isinstance(value, threading.local):
+            # A lock has no say in what is compiled.
             return f"lock:{type(value).__qualname__}"
         return self._object(value)
 
     def _object(self, value: Any) -> str:
         cls = type(value)
         name = f"{cls.__module__}.{cls.__qualname__}"
-        signature = getattr(value, "__cache_signature__", None)
-        if signature is not None and not _holds_ir(value):
-            return f"dsl:{name}:{signature()!r}:{getattr(value, 'value', None)!r}"
+        if hasattr(cls, "__cache_signature__") and not _holds_ir(value):
+            return f"dsl:{name}:{value.__cache_signature__()!r}:{getattr(value, 'value', None)!r}"
         array = self._array(value)
         if array is not None:
             self.unguarded = True
             return array
         fields = _fields(value)
-        if cls is not object and (is_library(cls.__module__) or fields is None):
+        own = cls.__reduce__ is not object.__reduce__  # such as the elements of a deque, which are no attributes
+        if cls is not object and (is_library(cls.__module__) or fields is None or own):
             reduced = _reduced(value)
             if reduced is not None:
+                parts = () if isinstance(reduced, str) else reduced[2:]
                 if fields is not None:
                     self._watch_fields(value, fields)
-                else:
-                    # State that is not in attributes may change without a guard seeing it.
-                    has_state = not isinstance(reduced, str) and any(part is not None for part in reduced[2:])
-                    self.unguarded = self.unguarded or has_state
+                    parts = parts[1:]  # elements
+                # State that is not in attributes may change without a guard seeing it.
+                outside = any(part is not None for part in parts) or (fields is None and cls.__hash__ is None)
+                self.unguarded = self.unguarded or outside
                 return f"reduced:{self.text(cls)}:{self.text(reduced)}"
         if fields is None:
             # Nothing of the object can be compared, so nothing may be shared across processes.
             return f"opaque:{name}:{self._private(value)}"
-        self._watch_fields(value, fields)
-        attributes = ",".join(f"{k}={self.text(v)}" for k, v in sorted(fields.items()))
-        return f"object:{name}({attributes}){self.text(cls)}"
+        return f"object:{name}{self._attributes(value, fields)}{self.text(cls)}"
 
     def _array(self, value: Any) -> str | None:
         """Text of a captured array or tensor by content; None for anything else."""
-        if hasattr(value, "__array_interface__") and hasattr(value, "tobytes"):
+        cls = type(value)  # an instance may answer to any name
+        if hasattr(cls, "__array_interface__") and hasattr(cls, "tobytes"):
             if value.nbytes > _ARRAY_LIMIT or value.dtype.hasobject:
                 return f"array:{value.dtype}:{value.shape}:{self._private(value)}"
             return f"array:{value.dtype}:{value.shape}:{hashlib.sha256(value.tobytes()).hexdigest()}"
-        if hasattr(value, "data_ptr") and hasattr(value, "stride") and hasattr(value, "dtype"):
+        if hasattr(cls, "data_ptr") and hasattr(cls, "stride") and hasattr(cls, "dtype"):
             head = f"tensor:{value.dtype}:{tuple(value.shape)}:{tuple(value.stride())}:{value.device}"
             # Reading device memory would synchronise, so such a tensor is itself and nothing else.
             return f"{head}:{self._private(value)}:{getattr(value, '_version', 0)}"
+        if cls.__module__ in ("_ctypes", "ctypes", "builtins", "array", "mmap"):
+            with contextlib.suppress(TypeError, ValueError, BufferError), memoryview(value) as buffer:
+                if buffer.nbytes > _ARRAY_LIMIT:
+                    return f"buffer:{buffer.format}:{buffer.shape}:{self._private(value)}"
+                return f"buffer:{buffer.format}:{buffer.shape}:{hashlib.sha256(buffer.tobytes()).hexdigest()}"
         return None
 
     def _watch_fields(self, value: Any, fields: dict[str, Any]) -> None:

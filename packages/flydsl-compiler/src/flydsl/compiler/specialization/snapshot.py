@@ -155,6 +155,10 @@ class FunctionSnapshot:
             found[f"<default>.{name}"] = default
         for name, annotation in function.__annotations__.items():
             found[f"<annotation>.{name}"] = annotation
+        attributes = {k: v for k, v in vars(function).items() if not k.startswith("__")}
+        if attributes:
+            watch.append(("dict", vars(function), dict(vars(function))))
+            found.update({f"<attribute>.{name}": value for name, value in attributes.items()})
         for name, level, _ in facts.imports:
             if level or not is_library(name):
                 found[f"<import>.{'.' * level}{name}"] = _import(name, level, function.__globals__.get("__package__"))
