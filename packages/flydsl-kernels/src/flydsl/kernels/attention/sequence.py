@@ -150,7 +150,8 @@ def store_head(out: Any, element: Any, mma: Any, tid: Any, columns: int, block: 
     """
     result = fx.make_fragment_like(values, element)
     result.store((values.load() * factor).to(element))
-    atom = fx.make_copy_atom(fx.rocdl.BufferCopy(4 * element.width), element)
+    run = fx.get_leaves(fx.get_shape(values))[0]  # columns of a lane that follow each other
+    atom = fx.make_copy_atom(fx.rocdl.BufferCopy(min(run * element.width, 128)), element)
     (rows, _), (row, _) = fx.get_shape(out), fx.get_stride(out)
     turned = fx.make_view(fx.get_iter(out), fx.make_layout((columns, rows), (1, row)))
     tile = fx.flat_divide(turned, (columns, size))[None, None, 0, block]
