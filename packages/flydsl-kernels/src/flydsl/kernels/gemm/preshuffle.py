@@ -151,7 +151,7 @@ class PreshuffleConfig(GemmConfig):
         longer with it; of more, or of larger fragments, registers do not hold those of two tiles."""
         return (self.op.blocks > 1 and LOW_ROWS < self.tile_m <= AHEAD_ROWS
                 and self.m_repeat * self.blocks <= AHEAD_CHUNKS and self.n_repeat <= AHEAD_STRIPS
-                and not (self.block_scale or self.use_async))
+                and self.stages > 1 and not (self.block_scale or self.use_async))
 
     @property
     def int4(self) -> bool:
