@@ -113,6 +113,18 @@ def test_every_tail_of_the_loop(tile, k_tiles):
     run(16, tile[1], 128 * k_tiles, tile, "int8")
 
 
+@pytest.mark.parametrize("k_tiles", [1, 2, 3, 4])
+@pytest.mark.parametrize("tile", [(64, 64, 256), (64, 128, 128)])
+def test_every_tail_of_fragments_a_tile_ahead(tile, k_tiles):
+    """Which tiles of fp8 have on gfx950."""
+    run(70, tile[1], tile[2] * k_tiles, tile, "fp8")
+
+
+@pytest.mark.parametrize("options", [dict(lds_stage=1), dict(enable_scheduler=False)])
+def test_options_beside_fragments_a_tile_ahead(options):
+    run(70, 64, 1280, (64, 64, 256), "fp8", **options)
+
+
 def test_small_tiles_load_as_far_ahead_as_compute_units_are_left():
     def reach(n, tile_m=16, tile_k=128, **options):
         config = preshuffle_config("test", target(), n=n, k=4096, tile_m=tile_m, tile_n=64, tile_k=tile_k,

@@ -27,7 +27,7 @@ def test_facts_are_a_value():
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"])
 def test_facts_are_those_that_the_compiler_has(arch):
     row, facts = get_arch(arch), target(arch)
-    assert (facts.wave, facts.lds_bytes) == (row.wave_size, row.lds_bytes)
+    assert (facts.wave, facts.lds_bytes, facts.simds) == (row.wave_size, row.lds_bytes, row.simds_per_cu)
     assert (facts.wave_registers, facts.simd_registers) == (row.vgprs_per_wave, row.vgprs_per_simd)
 
 

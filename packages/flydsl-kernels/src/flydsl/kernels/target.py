@@ -38,6 +38,8 @@ class Target:
         simd_registers: of a lane in all waves of a SIMD (gfx11: of the largest part).
         transposing_reads: bytes that a lane gets of an LDS read that transposes, or 0.
         repeats_operands: whether both halves of a wave hold the operands of its matrix instructions.
+        simds: of a compute unit.
+        peer_writes: whether eight devices sum large arrays faster by writing to each other than by reading.
         name: the architecture itself, e.g. ``"gfx1201"``.
     """
 
@@ -56,6 +58,8 @@ class Target:
     simd_registers: int = 512
     transposing_reads: int = 0
     repeats_operands: bool = False
+    simds: int = 4
+    peer_writes: bool = False
     name: str = ""
 
     @property
@@ -115,13 +119,15 @@ class Target:
 _FNUZ, _FN = "Float8E4M3FNUZ", "Float8E4M3FN"
 _TARGETS = (
     ("gfx90a", Target("gfx90a", 64, 65536, 110, "mfma", None, 0.0, 16, wave_registers=512)),
-    ("gfx942", Target("gfx942", 64, 65536, 304, "mfma", _FNUZ, 240.0, 16, xcds=8, wave_registers=512)),
+    ("gfx942", Target("gfx942", 64, 65536, 304, "mfma", _FNUZ, 240.0, 16, xcds=8, wave_registers=512,
+                      peer_writes=True)),
     ("gfx950", Target("gfx950", 64, 163840, 256, "mfma", _FN, 448.0, 32, mx=True, dma128=True, xcds=8,
                       wave_registers=512, transposing_reads=8)),
-    ("gfx120", Target("gfx120", 32, 65536, 64, "wmma", _FN, 448.0, 16, simd_registers=1536)),
+    ("gfx120", Target("gfx120", 32, 65536, 64, "wmma", _FN, 448.0, 16, simd_registers=1536, simds=2)),
     ("gfx1250", Target("gfx1250", 32, 327680, 256, "wmma", _FN, 448.0, 32, mx=True, wave_registers=1024,
                        simd_registers=1024, transposing_reads=16)),
-    ("gfx11", Target("gfx11", 32, 65536, 96, "wmma", None, 0.0, 16, simd_registers=1536, repeats_operands=True)),
+    ("gfx11", Target("gfx11", 32, 65536, 96, "wmma", None, 0.0, 16, simd_registers=1536, repeats_operands=True,
+                     simds=2)),
 )
 
 #: Where kernels run whose loops hold each operand of a matrix instruction once: everywhere but on gfx11.

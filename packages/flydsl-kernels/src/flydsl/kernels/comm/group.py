@@ -62,7 +62,7 @@ class Communicator:
     def all_reduce_kind(self, x: Any, fp8: bool = False) -> str:
         """How an operand is summed: in one stage, from some size on in two, and large ones by writing."""
         size = x.numel() * x.element_size()
-        if size > _WRITE_BYTES and self.ranks == 8 and self.target.name == "gfx942" and not fp8:
+        if size > _WRITE_BYTES and self.ranks == 8 and self.target.peer_writes and not fp8:
             return "all_reduce_write"
         return "all_reduce_two_stage" if size >= _TWO_STAGE_BYTES.get(self.ranks, _TWO_STAGE_ELSE) else "all_reduce"
 

@@ -24,7 +24,7 @@ __all__ = ["FLOAT_NAMES", "LARGE_TILE", "GemmConfig", "eight_waves", "run"]
 LARGE_TILE = 128 * 256  # elements of C, from which eight waves of gfx950 can be better than four
 SMALL_TILE = 64 * 64 * 128  # elements of C times bytes of k
 LOW_ROWS = 32  # of a tile that is for no more rows
-SIMDS, USUAL_REGISTERS = 4, 256  # of a compute unit, and those that instructions name directly
+USUAL_REGISTERS = 256  # those that instructions name directly
 FLOAT_NAMES = {"fp16": "f16", "f16": "f16", "bf16": "bf16", "f32": "f32"}  # as callers spell them
 
 Config = TypeVar("Config", bound="GemmConfig")
@@ -71,7 +71,8 @@ class GemmConfig(ProductConfig):
     def waves_of_simd(self) -> int:
         """Two, or one where sums take half of the registers, or where LDS has room for no more."""
         resident = self.target.lds_bytes // self.lds_bytes * self.waves
-        return max(cdiv(self.waves, SIMDS), 1 if self.sums > USUAL_REGISTERS or resident <= SIMDS else 2)
+        simds = self.target.simds
+        return max(cdiv(self.waves, simds), 1 if self.sums > USUAL_REGISTERS or resident <= simds else 2)
 
     @property
     def registers(self) -> int:
@@ -156,6 +157,11 @@ class GemmConfig(ProductConfig):
     def blocks(self) -> int:
         """Blocks of k of these."""
         return self.calls * self.op.blocks
+
+    @property
+    def products(self) -> int:
+        """Matrix instructions of a wave for a tile."""
+        return self.m_repeat * self.n_repeat * self.calls * self.op.instructions
 
     @property
     def reach(self) -> int:

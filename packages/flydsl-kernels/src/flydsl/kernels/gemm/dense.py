@@ -30,7 +30,7 @@ from ..parts.memory import WORDS, float_element, pointer
 from ..parts.operand import Columns, Rows, Stored
 from ..parts.products import TileProducts
 from ..parts.reduce import Lds
-from ..parts.schedule import Tally, even_schedule, hot_loop_schedule
+from ..parts.schedule import Tally, ahead_orders, even_schedule, hot_loop_schedule
 from ..parts.tile import CHUNK_BYTES, RowTile, StoredTile, TurnedTile, WideStoredTile
 from ..target import Target, builder
 from .config import LARGE_TILE, GemmConfig, run
@@ -273,11 +273,7 @@ def orders(config: DenseConfig) -> tuple[Any, Any] | None:
     if not config.scheduled:
         return None
     if config.tile_ahead:
-        # What is issued first leaves the barrier least to wait for. It takes time of its own where it is not issued
-        # beside matrix instructions, and is spread there.
-        beside = config.target.wave == 64
-        return partial(even_schedule, writes=(0.1, 0.8) if beside else (0.3, 0.7), loads=(0, 1) if beside else (0, 0.3),
-                       reads=0.8 if beside else 0.3), even_schedule
+        return ahead_orders(config.target.wave == 64)
     if config.use_async:
         return partial(even_schedule, loads=(0, COPY_WINDOW)), partial(even_schedule, loads=(0, 1))
     if config.crossing:

@@ -34,10 +34,10 @@ from ..parts.operand import Advance, Fragments, Rows, Shuffled
 from ..parts.products import BlockScaledProducts, TileProducts
 from ..parts.reduce import Lds
 from ..parts.scales import BlockScales, ScaleLines
-from ..parts.schedule import Tally, hot_loop_schedule
+from ..parts.schedule import Tally, ahead_orders, hot_loop_schedule
 from ..parts.tile import RowTile, SpreadTile
 from ..target import Target
-from .config import FLOAT_NAMES, LARGE_TILE, GemmConfig, eight_waves, run
+from .config import FLOAT_NAMES, LARGE_TILE, LOW_ROWS, GemmConfig, eight_waves, run
 
 __all__ = ["ACTIVATIONS", "PreshuffleConfig", "launch_preshuffle", "preshuffle_config"]
 
@@ -145,6 +145,15 @@ class PreshuffleConfig(GemmConfig):
         return 1 if self.use_async else super().reach
 
     @property
+    def tile_ahead(self) -> bool:
+        """Whether fragments are read a tile ahead (:class:`..parts.mainloop.MainLoop`): the scaled instruction is so
+        short that its products do not hide what a part of the tile waits for. Fewer rows wait for memory, and take
+        longer with it; of more, or of larger fragments, registers do not hold those of two tiles."""
+        return (self.op.blocks > 1 and LOW_ROWS < self.tile_m <= AHEAD_ROWS
+                and self.m_repeat * self.blocks <= AHEAD_CHUNKS and self.n_repeat <= AHEAD_STRIPS
+                and self.stages > 1 and not (self.block_scale or self.use_async))
+
+    @property
     def int4(self) -> bool:
         return self.in_dtype == "int4"
 
@@ -155,6 +164,8 @@ class PreshuffleConfig(GemmConfig):
         return INT4_INSTRUCTIONS if self.int4 and self.m_repeat >= INT4_ROWS and self.blocks > 1 else 0
 
 
+AHEAD_ROWS, AHEAD_STRIPS = 64, 2  # most rows, and a wave's strips, of a tile whose fragments are read a tile ahead
+AHEAD_CHUNKS = 16  # of it that a lane has, at most
 LONG_TILE = 16  # matrix instructions of a wave that hide the latency of loads without starting them early
 PRELOAD = 4      # LDS reads, and loads, that start early in a shorter one
 
@@ -186,8 +197,7 @@ def preshuffle_config(where: str, target: Target, *, out_dtype: str, preload: tu
     if preload is None:
         # Of 8-bit data on gfx950, whose instructions are short. A long tile needs none: its fragments are read one part
         # ahead, and early loads would only leave the matrix unit idle at the start of the tile.
-        products = config.m_repeat * config.n_repeat * config.calls * config.op.instructions
-        preload = (PRELOAD, PRELOAD) if target.mx and size == 1 and products < LONG_TILE else (0, 0)
+        preload = (PRELOAD, PRELOAD) if target.mx and size == 1 and config.products < LONG_TILE else (0, 0)
     config.need(where, len(preload) == 2 and min(preload) >= 0,
                 f"preload must be two numbers of instructions, got {preload}")
     return replace(config, preload=(preload[0], preload[1]))
@@ -284,6 +294,8 @@ SUMS_DELAY = 1  # matrix instructions of a tile, and after its barrier, before p
 def _orders(config: PreshuffleConfig) -> tuple[Any, Any] | None:
     """The order of a tile before its barrier and after it. With long instructions, another one follows the barrier
     before the first read: the wait for the other waves is shorter."""
+    if config.tile_ahead:
+        return ahead_orders(beside=True) if config.scheduled else None
     order = partial(hot_loop_schedule, beside=config.op.blocks, delay=SUMS_DELAY)
     orders = (partial(order, preload=config.preload, early_writes=True),
               partial(order, reads_from=int(config.op.blocks > 1)))
@@ -319,8 +331,9 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         sources.append(scales.source if config.shared_scales else replace(scales.source, reach=config.reach))
         products = BlockScaledProducts(*wave, scales)
     else:
-        products = TileProducts(*wave)
-    loop = MainLoop(config.k_tiles, config.stages, sources, products, tally, config.reach + 1, _orders(config))
+        products = TileProducts(*wave, size=1 if config.tile_ahead else None)
+    loop = MainLoop(config.k_tiles, config.stages, sources, products, tally, config.reach + 1, _orders(config),
+                    tile_ahead=config.tile_ahead)
     with fx.fastmath("contract"):
         acc = loop.run()
     acc = acc[0] if fx.const_expr(config.block_scale) else acc

@@ -20,6 +20,7 @@ EXPERTS, TOPK = 8, 2  # of the mixtures that a search runs
 Tiles = tuple[int, dict[str, Any], dict[str, Any]]  # rows of a block, tiles of up and down
 PARTS = ("up_", "down_")  # before the names of the tile of each product
 SCATTERED = 12  # rows on average, of which few experts have more than the smallest block
+FEW_UNITS = 64  # compute units
 STEP = 2.0**-5  # of the largest result: what a step of a few rows' values makes of it
 
 
@@ -85,8 +86,9 @@ def tile_of(target: Target, quant: str, block: int, gated: bool, n: int, k: int,
             blocks: float = math.inf) -> dict[str, Any]:
     """Groups of waves that share a tile's k, columns of a workgroup, and bytes of a row of x in a tile, for about so
     many blocks of rows (by default as many as fill a device)."""
-    # On gfx120 workgroups of any size keep the memory busy; rows of two tiles would then only be read more often.
-    if block <= 16 * (1 if target.arch == "gfx120" else FEW):
+    # Few compute units keep the memory busy with workgroups of any size; rows of two tiles would then only be read more
+    # often.
+    if block <= 16 * (1 if target.compute_units <= FEW_UNITS else FEW):
         return _streaming_tile(target, quant, block, gated, n, k, blocks)
     tile = whole_tile(target, quant, block, _columns(target, quant, block, gated), k)
     return filling_tile(target, quant, tile, block, gated, n, k, blocks)

@@ -8,14 +8,16 @@ silently leave instructions at the end of the loop.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 
 import flydsl.expr as fx
 
 from .index import cdiv
 
-__all__ = ["Counts", "Schedule", "ScheduleError", "Tally", "even_schedule", "hot_loop_schedule"]
+__all__ = ["Counts", "Schedule", "ScheduleError", "Tally", "ahead_orders", "even_schedule", "hot_loop_schedule"]
 
 KINDS = ("mfma", "ds_read", "ds_write", "vmem", "valu")
 VALU_DELAY = 2   # matrix instructions before the first vector arithmetic of a tile
@@ -189,3 +191,14 @@ def even_schedule(counts: Counts, writes: tuple[float, float] = (0.1, 0.6),
         slots["vmem"][i] += 1
         weight[i] += 1
     return _schedule(n, slots)
+
+
+def ahead_orders(beside: bool) -> tuple[Callable[[Counts], Schedule], Callable[[Counts], Schedule]]:
+    """The orders of a tile whose fragments are read a tile ahead, before its barrier and after it.
+
+    What is issued first leaves the barrier least to wait for. It takes time of its own where it is not issued `beside`
+    matrix instructions, and is spread there.
+    """
+    if beside:
+        return partial(even_schedule, writes=(0.1, 0.8), loads=(0, 1), reads=0.8), even_schedule
+    return partial(even_schedule, writes=(0.3, 0.7), loads=(0, 0.3), reads=0.3), even_schedule
