@@ -10,7 +10,6 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 import flydsl.runtime as rt
 from flydsl.kernels.host.config import KernelConfig
-from flydsl.kernels.moe.gathered import GatheredRows
 from flydsl.kernels.parts.epilogue import Epilogue, TilePlace, store_tile
 from flydsl.kernels.parts.index import cdiv
 from flydsl.kernels.parts.lane import lane_of
@@ -21,7 +20,7 @@ from flydsl.kernels.parts.operand import Fragments, Rows, Shuffled
 from flydsl.kernels.parts.products import TileProducts
 from flydsl.kernels.parts.reduce import Lds
 from flydsl.kernels.parts.schedule import Tally
-from flydsl.kernels.parts.tensor_tile import TensorTile
+from flydsl.kernels.parts.tensor_tile import GatheredRows, TensorTile
 from flydsl.kernels.parts.tile import RowTile
 from flydsl.kernels.target import target
 

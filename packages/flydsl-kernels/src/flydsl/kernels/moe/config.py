@@ -12,6 +12,7 @@ from ..host.config import require
 from ..host.dense import Extent
 from ..host.dtypes import FLOATS, element_of
 from ..parts.epilogue import GATED
+from ..parts.formats import BYTES, FORMATS, SCALE_K, Format
 from ..parts.index import align_up, cdiv, div, mod
 from ..parts.matrix import FORMATS as MICROFORMATS
 from ..parts.matrix import SCALE_BLOCK, MatrixOp, matrix_op, microscaled_op
@@ -22,7 +23,6 @@ from ..parts.scales import WORD_K
 from ..parts.tensor_tile import TensorTile
 from ..parts.tile import CHUNK_BYTES, RowTile
 from ..target import MATRIX_ARCHS, Target
-from .formats import BYTES, FORMATS, SCALE_K, Format
 
 __all__ = ["FORMATS", "Format", "GroupedConfig", "grouped_config", "is_wide"]
 

@@ -22,13 +22,13 @@ from ..parts.indices import uniform
 from ..parts.lane import lane_of
 from ..parts.mainloop import SPLIT_BARRIER, WHOLE_BARRIER, MainLoop, Staged
 from ..parts.memory import WORDS, addresses_here, pointer
-from ..parts.operand import Rows
+from ..parts.operand import Rows, WideRows
 from ..parts.products import BlockScaledProducts, TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
+from ..parts.tensor_tile import GatheredRows
 from .config import FEW, GroupedConfig
 from .finish import TileColumns, finish
-from .gathered import GatheredRows, WideRows
 from .rows import TileRows
 from .scales import block_scales, microscales
 from .sources import DirectRows, Weights

@@ -20,10 +20,10 @@ from .epilogue import FAR
 from .index import div, mod
 from .lane import Lane
 from .mainloop import KTile
-from .memory import WORDS, Buffer, lds_write
+from .memory import WORDS, Buffer, lds_write, pointer, read_at
 from .tile import CHUNK_BYTES, RowTile, StoredTile
 
-__all__ = ["SHUFFLED_ROWS", "Advance", "Columns", "Fragments", "Rows", "Shuffled", "Stored"]
+__all__ = ["SHUFFLED_ROWS", "Advance", "Columns", "Fragments", "Rows", "Shuffled", "Stored", "WideRows"]
 
 LANES = 8  # 16-bit elements of a chunk
 SHUFFLED_ROWS, SHUFFLED_CHUNKS = 16, 4  # a block of the weight order: 16 rows x 64 bytes
@@ -195,6 +195,32 @@ class Rows:
         of k."""
         readers = [self.tile.reader(stage, start, lane, groups) for stage in self.stages]
         return Fragments(lambda stage, number, block: readers[stage](number, block), self.tile.READS)
+
+
+class WideRows(Rows):
+    """Gathered rows of a matrix of any size, by 64-bit addresses; arguments as of :class:`Rows` with `row_of`.
+
+    Rows that do not exist are others that do, since nothing bounds the addresses: nothing may be made of them.
+    """
+
+    def __init__(self, data: Any, tile: RowTile, stages: Sequence[Any], lane: Lane, *, row_bytes: int, rows_total: Any,
+                 row_of: Callable[[Any], Any], ragged: bool = False, place: Callable[[Any], Any]) -> None:
+        self.tile, self.stages, self._lane, self.stride = tile, stages, lane, row_bytes // 4
+        self._ragged, self._wide = ragged, []
+        for i in range(tile.loads):
+            row, chunk = tile.part(lane.thread, i)
+            source = row_of(row)
+            start = fx.Int64((source < rows_total).select(source, 0)) * self.stride
+            self._wide.append((pointer(data, fx.Int32) + start, place(chunk)))
+
+    def fetch(self, t: KTile) -> list[Any]:
+        """Start loading a tile; past the end of a row, what lies at its end, for which the weights are zero."""
+        out = []
+        for start, place in self._wide:
+            at = t.index * self.tile.row_words + place
+            at = (at < self.stride).select(at, self.stride - WORDS) if self._ragged else at
+            out.append(read_at(start + at))
+        return out
 
 
 class Stored(Rows):

@@ -6,23 +6,26 @@ with a descriptor of their own, and the other waves one that moves nothing, so t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import flydsl.expr as fx
 from flydsl.expr.rocdl import tdm_ops
 
-from .index import div
+from .index import div, mod
 from .indices import uniform
-from .mainloop import KTile
+from .lane import Lane
+from .mainloop import KTile, Ring
 from .memory import lds_read
 from .operand import Fragments
 from .tile import CHUNK_BYTES
 
-__all__ = ["WORD_BYTES", "TensorMoves", "TensorTile"]
+__all__ = ["GatheredRows", "TensorMoves", "TensorTile"]
 
 WORD_BYTES = 4  # of an element of a move
 LANE_GROUPS = 2  # of a wave of 32
+MOVED_ROWS = 8  # of a gather
 LONGEST_RUN = 1024  # bytes between two paddings that a descriptor can express
 NUMBERED = 2  # stages of a ring whose number is known where they are read; that of a longer one is computed
 
@@ -133,3 +136,61 @@ class TensorMoves:
             # Chosen by the number of the wave they are in vector registers, and would all be read from there.
             group = fx.Vector.from_elements([uniform(word) for word in words], fx.Int32)
             tdm_ops.tensor_load_2d(tdm_ops.TDMDescriptor2D(group, shape))
+
+
+class GatheredRows:
+    """Rows of any place of a matrix on their way to a ring of stages of LDS: each wave moves a share of them,
+    ``MOVED_ROWS`` at a time by their numbers. Rows that do not exist, also negative ones, and what is past the end of
+    a row read as zero.
+
+    Args:
+        data: pointer to words; `rows` rows of `stride` bytes.
+        row_of: ``row_of(i)`` is the row of the matrix that row i of the tile is.
+        ring: LDS of `stages` tiles; a tile is there two before it is multiplied.
+        waves: of the workgroup.
+    """
+
+    def __init__(self, tile: TensorTile, data: Any, rows: Any, stride: int, row_of: Callable[[Any], Any], ring: Any,
+                 stages: int, waves: int, lane: Lane) -> None:
+        self._tile, self._words, self._ring, self._stages = tile, stride // WORD_BYTES, ring, stages
+        share = tile.rows // waves
+        first = lane.wave * share
+        mine, self._moves = row_of(first + mod(lane.lane, share)), []
+        for row in range(0, share, MOVED_ROWS):
+            numbers = [fx.rocdl.readlane(fx.T.i32, mine, fx.Int32(i)) for i in range(row, min(row + MOVED_ROWS, share))]
+            self._moves.append(tdm_ops.make_tensor_gather_descriptor(
+                data, ring + (first + row) * (tile.pitch // WORD_BYTES), numbers, tile.row_bytes // WORD_BYTES,
+                self._words, rows, self._words, WORD_BYTES, *tile.padding))
+
+    @property
+    def source(self) -> Ring:
+        """For the main loop, which knows the numbers of all stages."""
+        count = len(self._moves)
+        return Ring(self.issue, count, count, fx.rocdl.s_wait_tensorcnt, vector=False, lead=2)
+
+    def fragments(self, lane: Lane, start: Any, spread: int = 1) -> Fragments:
+        """Fragments of a lane: those of tile 0 begin with row `start`; a lane group has `spread` chunks side by side.
+        """
+        first = (lane.row + start) * self._tile.pitch + lane.group * (spread * CHUNK_BYTES)
+        return self._tile.fragments(self._ring, self._tile.bytes, first, 16, spread=spread, stages=self._stages)
+
+    def issue(self, t: KTile, stage: int, which: range) -> None:
+        """Start the moves `which` of a tile to a stage."""
+        first, shape = fx.Vector(self._moves[0].dgroup0, (4,), fx.Int32), self._shape(t)
+        near = first.shuffle(first, [2, 3]).bitcast(fx.Int64)[0]  # with the bits that say what it is, above all
+        far = fx.Vector.from_elements([near + fx.Int64(t.index * self._tile.row_bytes)], fx.Int64).bitcast(fx.Int32)
+        words = [first[0], first[1] + stage * self._tile.bytes, far[0], far[1]]
+        for i in which:
+            # One after the other in the same registers: there are not as many as stages times moves.
+            start = fx.rocdl.scalars_here(fx.Vector.from_elements(words, fx.Int32))
+            tdm_ops.tensor_load_gather(replace(self._moves[i], dgroup0=start, dgroup1=shape))
+            words = [start[0], start[1] + MOVED_ROWS * self._tile.pitch, start[2], start[3]]
+
+    def _shape(self, t: KTile) -> Any:
+        """The group that says how large a tile is; past the end of a row nothing is left of it."""
+        shape, words = fx.Vector(self._moves[0].dgroup1, (8,), fx.Int32), self._tile.row_bytes // WORD_BYTES
+        if self._words % words == 0:
+            return shape
+        left = fx.max(self._words - t.index * words, 0)
+        sizes = [shape[0], left << 16, shape[2] & -(1 << 16) | left >> 16, *(shape[i] for i in range(3, 8))]
+        return fx.Vector.from_elements(sizes, fx.Int32)

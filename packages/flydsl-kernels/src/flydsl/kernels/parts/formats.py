@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..parts.index import cdiv
-from ..parts.matrix import MICRO_GROUP, SCALE_BLOCK
+from .index import cdiv
+from .matrix import MICRO_GROUP, SCALE_BLOCK
 
 __all__ = ["BYTES", "FORMATS", "SCALE_K", "Format"]
 
