@@ -126,6 +126,14 @@ def test_flash_attention_of_ragged_lengths(arch, tmp_path):
 
 
 @pytest.mark.one_arch
+def test_clusters_share_what_their_masks_say(tmp_path):
+    """Several clusters, one and many tiles along K, under all checks: `barrier` knows the requests of a multicast."""
+    env = {"FLYDSL_RUNTIME_KIND": "sim", "ARCH": "gfx1250", "FLYDSL_SIM_ARCH": "gfx1250",
+           "FLYDSL_SIM_CHECK": "oob,race,uninit,barrier"}
+    assert passed(run("12_cluster_gemm.py", tmp_path, "--sizes", "256x384x160", "128x128x32", **env)).count("PASS") == 2
+
+
+@pytest.mark.one_arch
 def test_examples_fail_loudly(tmp_path):
     code = (
         f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); import _common, numpy as np;"

@@ -157,6 +157,15 @@ def test_a_wheel_may_need_only_what_every_linux_has(tmp_path):
     assert "no manylinux tag" in fault
 
 
+@pytest.mark.parametrize("package", wheels.PACKAGES)
+def test_a_package_names_the_pythons_that_wheels_are_made_for(package):
+    """The index shows them; whoever has another Python sees why pip takes the source distribution."""
+    text = (ROOT / "packages" / package / "pyproject.toml").read_text()
+    named = [int(minor) for minor in re.findall(r'"Programming Language :: Python :: 3\.(\d+)"', text)]
+    assert named == list(range(wheels.OLDEST[1], wheels.NEWEST[1] + 1))
+    assert f'requires-python = ">=3.{wheels.OLDEST[1]}"' in text
+
+
 def test_a_wheel_may_not_be_too_large(tmp_path, monkeypatch):
     monkeypatch.setitem(wheels.SIZE_LIMITS, "flydsl-layout", 0.001)
     (fault,) = wheels.faults([fake_wheel(tmp_path, "flydsl_layout-0.1.0-py3-none-any.whl", {"x": b"0" * 2000})])

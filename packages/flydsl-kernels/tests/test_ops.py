@@ -223,6 +223,14 @@ def test_an_architecture_without_it_is_refused(op):
         call(op, sample(op))
 
 
+@pytest.mark.one_arch
+def test_an_operation_that_is_not_there():
+    with pytest.raises(AttributeError, match=r"no attribute 'sofmax': did you mean softmax"):
+        getattr(ops, "sofmax")  # noqa: B009 - an expression without effect is refused
+    with pytest.raises(AttributeError, match=r"no attribute 'zzz': it has add, .*topk"):
+        getattr(ops, "zzz")  # noqa: B009
+
+
 # ------------------------------------------------------------------------------------------- torch
 
 

@@ -1,5 +1,8 @@
 """torch.ops.flydsl.*: opcheck, gradients, torch.compile; patch(model)."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from kernel_helpers import DENSE_GEMM, close, needs, random, torch
@@ -67,6 +70,33 @@ def test_compiles_without_graph_break():
     compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
     for a, b_ in zip(eager, gradients(compiled, x, w, b), strict=True):
         close(a, b_, 1e-6)
+
+
+EAGER = """
+import sys, torch
+from flydsl.kernels import ops
+x = torch.ones(3, 64, requires_grad=True)
+ops.softmax(x).pow(2).sum().backward()
+assert x.grad is not None and "torch._dynamo" not in sys.modules
+"""
+
+
+@pytest.mark.one_arch
+def test_eager_calls_do_not_load_the_compiler_of_torch():
+    """It takes seconds to import."""
+    result = subprocess.run([sys.executable, "-c", EAGER], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.one_arch
+def test_eager_calls_inside_a_compiled_call_are_not_compiled():
+    torch._dynamo.reset()
+    x, frames = random(4, 64), torch._dynamo.utils.counters["frames"]
+    eager = torch.compiler.disable(lambda x: flydsl.softmax(x), recursive=False)
+    expected, before = eager(x + 1) * 2, frames["total"]
+    compiled = torch.compile(lambda x: eager(x + 1) * 2, backend="eager")
+    assert torch.equal(compiled(x), expected)
+    assert frames["total"] - before < 10  # the caller, before and after the call, and the operator; nothing below it
 
 
 @pytest.mark.one_arch

@@ -243,6 +243,8 @@ def test_a_script_compiles_into_the_cache(program: Path) -> None:
     result = flydsl("compile", program, "--arch", "gfx950")
     assert "1 artifacts compiled" in result.stdout and "gfx950" in result.stdout
     assert "scale_kernel" in flydsl("cache", "list").stdout
+    result = flydsl("compile", program, "--arch", "gfx950")
+    assert "0 artifacts compiled: no jit function was called, or all were in the cache" in result.stdout
 
 
 def test_bench(program: Path) -> None:

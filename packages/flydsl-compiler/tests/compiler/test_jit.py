@@ -215,6 +215,8 @@ def test_a_launch_without_the_declared_stream_is_named(load: Any) -> None:
 
 def test_kernel_outside_jit(load: Any) -> None:
     module = load(SOURCE)
+    with pytest.raises(TypeError, match=r"kernel 'k' takes no \[...\]: inside .*k\(...\).launch\(grid=..."):
+        module.k[1, 64]
     with pytest.raises(RuntimeError, match="kernel 'k' was called outside a jit function"):
         module.k(1, 64)
 

@@ -48,6 +48,8 @@ MISTAKES = {
     "Y[t] = X.numel()": r"a Tensor has no attribute 'numel': fx.size\(x\) is the number of elements",
     "Y[t] = X.T[t]": r"a Tensor has no attribute 'T': fx.make_view\(fx.get_iter\(t\), layout\)",
     "Y[t] = t.astype(fx.Float32)": r"an Int32 has no attribute 'astype': .to\(fx.Float16\) converts",
+    "Y[t] = X[t].sum()": "a Float32 has no attribute 'sum': it is one number; fx.coop.BlockReduce combines",
+    "Y[t] = fx.Float32x4(X[t]).max()": r"has no attribute 'max': x.reduce\('add'\) combines the elements",
     "X.load_tile(0)": "a Tensor has no attribute 'load_tile'",
     "fx.make_rmem_tensor(2, fx.Float32).load()[0] = 1.0":
         r"'Vector' object does not support item assignment: a Vector is a value",

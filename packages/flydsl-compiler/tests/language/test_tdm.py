@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from flydsl.expr.rocdl import tdm_ops
+from flydsl.runtime.device import get_rocm_device_count
+from flydsl.utils import env
 
 
 def test_padding_encoding() -> None:
@@ -96,3 +98,37 @@ def test_tdm_atom_checks_its_arguments(load: Any, monkeypatch: pytest.MonkeyPatc
 def test_tdm_needs_gfx1250(run: Any) -> None:
     with pytest.raises(ValueError, match="gfx942"):
         run("fx.rocdl.TDM(2, 4)")
+
+
+MASKS = """
+@flyc.kernel
+def k(Out: fx.Tensor, m: fx.Constexpr[int], n: fx.Constexpr[int]):
+    (x, y), (bx, by, _) = fx.rocdl.cluster.compute_cluster_position(), fx.block_idx
+    a, b = fx.rocdl.cluster.compute_mcast_masks(x, y, m, n)
+    Out[bx, by, 0], Out[bx, by, 1] = fx.Int32(a), fx.Int32(b)
+
+@flyc.jit
+def run(Out: fx.Tensor, m: fx.Constexpr[int], n: fx.Constexpr[int]):
+    attributes = {"rocdl.cluster_dims": f"{m},{n},1"}
+    k(Out, m, n, value_attrs=attributes).launch(grid=(2 * m, n, 1), block=32, cluster=(m, n, 1))
+"""
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.skipif(get_rocm_device_count() > 0, reason="a simulated device follows the code, a GPU does not")
+@pytest.mark.parametrize(("m", "n"), [(2, 2), (2, 3), (4, 1), (1, 3)])
+def test_multicast_masks_name_the_workgroups_of_a_row_and_of_a_column(
+    load: Any, m: int, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit i is workgroup i of the cluster, with x the fastest."""
+    import numpy as np
+
+    monkeypatch.delenv("FLYDSL_SIM_ARCH", raising=False)
+    out = np.zeros((2 * m, n, 2), np.int32)
+    with env.override(arch="gfx1250"):
+        load(MASKS).run(out, m, n)
+    for x in range(2 * m):
+        for y in range(n):
+            same_x = sum(1 << (i + j * m) for i in range(m) for j in range(n) if i == x % m)
+            same_y = sum(1 << (i + j * m) for i in range(m) for j in range(n) if j == y)
+            assert out[x, y].tolist() == [same_x, same_y]

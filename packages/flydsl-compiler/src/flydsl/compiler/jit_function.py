@@ -130,10 +130,6 @@ class JitFunction:
             self._parameters = parameters
         return self._parameters
 
-    @property
-    def _sig(self) -> Any:
-        return self._ensure_sig().signature
-
     def _effective_compile_hints(self) -> dict[str, Any]:
         if self._hints_fixed:
             return merge_compile_hints(self.compile_hints)

@@ -110,6 +110,11 @@ class KernelFunction:
             self._func, self._name, self.known_block_size, bound_self=instance, original=self._original
         )
 
+    def __getitem__(self, grid: Any) -> Any:
+        """TypeError: the launch of other languages, ``kernel[grid](...)``."""
+        raise TypeError(f"kernel {self.name!r} takes no [...]: inside a function decorated with @flyc.jit, "
+                        f"{self.name}(...).launch(grid=..., block=...)")
+
     @staticmethod
     def get_current() -> Any:
         """The `KernelLauncher` emission in progress on this thread, or None."""

@@ -70,8 +70,8 @@ def begin_kernel(context: Any, symbol: str) -> Any:
     from .extern import ffi
 
     arch = target_arch()
-    if not arch.startswith(("gfx942", "gfx950")):
-        raise NotImplementedError(f"fx.ktrace records on gfx942 and gfx950, not on {arch}")
+    if not arch.startswith(_device.ARCHITECTURES):
+        raise NotImplementedError(f"fx.ktrace records on {' and '.join(_device.ARCHITECTURES)}, not on {arch}")
     if _capture.attach not in context.post_load_processors:
         context.post_load_processors.append(_capture.attach)
     return ffi(_device.BEGIN, ["uint32"], "uint64")(_capture.event_id(symbol))

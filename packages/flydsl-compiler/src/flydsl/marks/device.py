@@ -12,11 +12,15 @@ from typing import Any
 
 from flydsl.tracing.ir_walk import children
 
-__all__ = ["BEGIN", "BUFFER", "EVENT", "EVENTS", "SLOT", "WAVE_BYTES", "block_filter", "define_functions"]
+__all__ = ["ARCHITECTURES", "BEGIN", "BUFFER", "EVENT", "EVENTS", "SLOT", "WAVE_BYTES", "block_filter",
+           "define_functions"]
 
 BUFFER, BEGIN, EVENT = "__fly_ktrace_buffer", "__fly_ktrace_begin", "__fly_ktrace_event"
 SLOT, EVENTS = 32, 255
 WAVE_BYTES = SLOT * (EVENTS + 1)
+
+#: Those that have the clock and the registers that the functions read.
+ARCHITECTURES = ("gfx942", "gfx950")
 
 # Registers of the wave's place: HW_ID (4) and XCC_ID (20), 32 bits each.
 _HW_ID, _XCC_ID = 31 << 11 | 4, 31 << 11 | 20

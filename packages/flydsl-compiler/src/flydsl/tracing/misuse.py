@@ -48,6 +48,8 @@ _HERE_INSTEAD = [
     ("Tensor", "T reshape view flatten transpose permute",
      "fx.make_view(fx.get_iter(t), layout) shows the same elements in another layout"),
     ("Tensor", "sum mean max min", "load the elements (t.load().reduce('add')), or reduce them in a loop"),
+    ("Vector", "sum mean max min", "x.reduce('add') combines the elements, 'max' and 'min' too"),
+    ("Numeric", "sum mean max min", "it is one number; fx.coop.BlockReduce combines those of the threads of a block"),
     ("Tensor", "ptr pointer data_ptr data", "fx.get_iter(t) is the pointer to its first element"),
     ("TiledCopy", "partition_S partition_D retile", "these are of the part of one thread, .get_slice(fx.thread_idx.x)"),
     ("KernelFunction", "launch", "a call is launched, kernel(...).launch(grid=..., block=...)"),

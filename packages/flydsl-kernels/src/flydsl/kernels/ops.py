@@ -24,4 +24,8 @@ def _torch() -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}: it has {', '.join(__all__)}")
+    import difflib
+
+    near = difflib.get_close_matches(name, __all__)
+    known = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(__all__)}"
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}: {known}")

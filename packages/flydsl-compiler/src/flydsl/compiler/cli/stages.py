@@ -59,7 +59,8 @@ def run_compile(options: argparse.Namespace, output: Output) -> int:
         output.data([e.as_dict() for e in found])
         output.table(("function", "arch", "kernels", "seconds", "file"),
                      [(e.name, e.arch, ", ".join(e.kernels), f"{e.compile_seconds:.3f}", e.path) for e in found],
-                     f"{len(found)} artifacts compiled")
+                     f"{len(found)} artifacts compiled"
+                     + ("" if found else ": no jit function was called, or all were in the cache"))
         return status
     for option, text in (("-o", options.output), ("--c", options.c)):
         folder = Path(text).parent

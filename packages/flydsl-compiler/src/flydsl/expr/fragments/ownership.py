@@ -17,6 +17,7 @@ from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 
 from .._functions import functions
+from .._lanes import flatten_shape
 from ..primitive.layouts import make_layout
 from ..values.carried import carried_from, fact_of
 from ..values.layout import Layout
@@ -80,10 +81,8 @@ class ThreadValues:
 
     def leaves(self, side: int) -> Leaves:
         """(extent, stride) of the leaf modes of the threads (0) or values (1), fastest first."""
-        def flat(x: Any) -> list[int]:
-            return [leaf for mode in x for leaf in flat(mode)] if isinstance(x, tuple) else [int(x)]
-
-        return tuple(zip(flat(self.layout.shape[side]), flat(self.layout.stride[side]), strict=True))
+        extents, strides = flatten_shape(self.layout.shape[side]), flatten_shape(self.layout.stride[side])
+        return tuple(zip(extents, strides, strict=True))
 
     @property
     def threads(self) -> int:

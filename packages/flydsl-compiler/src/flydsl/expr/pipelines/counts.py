@@ -7,7 +7,6 @@ not certain to be one instruction for each wave (behind a predicate, in a branch
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from flydsl._mlir import ir
 from flydsl.tracing.ir_walk import in_block
 
+from .._lanes import numel
 from ..values.plain import plain
 
 # Counter of an operation: by the atom of a copy, or by the name of a raw one.
@@ -67,8 +67,4 @@ def _calls(op: Any) -> int:
     while not hasattr(layout, "shape"):
         layout = layout.outer
     shape = plain(layout.shape)
-
-    def flat(x: Any) -> list[int]:
-        return [leaf for mode in x for leaf in flat(mode)] if isinstance(x, tuple) else [int(x)]
-
-    return math.prod(flat(shape[1:])) if isinstance(shape, tuple) else 1
+    return numel(shape[1:]) if isinstance(shape, tuple) else 1

@@ -23,6 +23,7 @@ from ..values.tensor import Tensor, address_space_of
 from . import bounds
 from .layouts import get_shape
 from .memory import add_offset, memref_load, ptrtoint
+from .tuples import get_leaves
 
 #: ``s_trap`` number of the mark, which the simulator knows (``kExtentMark``): v0 has the coordinate along a mode, v1
 #: the extent, v2 the mode, v[4:5] the address of the element or 0. It does nothing else.
@@ -112,10 +113,7 @@ class _Argument:
         return _Wrong(Boolean(anywhere), [position, extent, mode, address.ir_value()])
 
     def _leaves(self) -> list[tuple[Any, Any]]:
-        def flat(tree: Any) -> list[Any]:
-            return [leaf for mode in tree for leaf in flat(mode)] if isinstance(tree, tuple) else [tree]
-
-        return list(zip(flat(self.layout.shape.to_py_value()), flat(self.layout.stride.to_py_value()), strict=True))
+        return list(zip(get_leaves(self.layout.shape), get_leaves(self.layout.stride), strict=True))
 
 
 class _Wrong:

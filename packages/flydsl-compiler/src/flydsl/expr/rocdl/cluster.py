@@ -58,14 +58,14 @@ def compute_cluster_position() -> tuple[Any, Any]:
 
 @dsl_loc_tracing
 def compute_mcast_masks(local_x: Any, local_y: Any, cluster_m: int, cluster_n: int) -> tuple[Any, Any]:
-    """Multicast masks of a workgroup at (`local_x`, `local_y`) of an ``cluster_m x cluster_n`` cluster, i32.
+    """Multicast masks of a workgroup at (`local_x`, `local_y`) of a cluster of ``cluster_m`` along x and ``cluster_n``
+    along y, i32.
 
-    Workgroup (x, y) has bit ``x * cluster_n + y``. The first mask has the workgroups of the same row x (they
-    share an A tile), the second those of the same column y (they share a B tile).
+    Workgroup (x, y) has bit ``x + y * cluster_m``, its number in the cluster. The first mask has the workgroups of the
+    same x (they share an A tile), the second those of the same y (they share a B tile).
     """
     i32 = i32_type()
-    row, column = (arith.index_cast(i32, v) if str(v.type) == "index" else v for v in map(operand, (local_x, local_y)))
-    row_bits = operand((1 << cluster_n) - 1)
-    a_mask = arith.shli(row_bits, arith.muli(row, operand(cluster_n)))
-    column_bits = operand(sum(1 << (m * cluster_n) for m in range(cluster_m)))
-    return a_mask, arith.shli(column_bits, column)
+    x, y = (arith.index_cast(i32, v) if str(v.type) == "index" else v for v in map(operand, (local_x, local_y)))
+    same_x = operand(sum(1 << (n * cluster_m) for n in range(cluster_n)))
+    same_y = operand((1 << cluster_m) - 1)
+    return arith.shli(same_x, x), arith.shli(same_y, arith.muli(y, operand(cluster_m)))

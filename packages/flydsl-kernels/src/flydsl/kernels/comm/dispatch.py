@@ -23,6 +23,7 @@ from ..host.dtypes import FLOATS
 from ..moe.reduction import ReduceConfig, launch_reduce
 from ..parts.convert import pack_fp4, scale_of, to_quantised, unpack
 from ..parts.index import div
+from ..parts.indices import uniform
 from ..parts.lane import lane_of
 from ..parts.memory import WORDS, Buffer
 from ..parts.reduce import imax, magnitude, wave_reduce
@@ -33,14 +34,10 @@ from .system import DEVICE, SYSTEM
 __all__ = ["build_combine", "build_combine_slots", "build_dispatch", "build_pack"]
 
 
-def _uniform(value: Any) -> Any:
-    return fx.Int32(fx.rocdl.readfirstlane(fx.T.i32, value))
-
-
 def _none(condition: Any, wave: int) -> Any:
     """Whether a condition holds in no lane."""
     (found,) = wave_reduce([condition.select(fx.Int32(1), fx.Int32(0))], imax, wave)
-    return _uniform(found) == 0
+    return uniform(found) == 0
 
 
 class Memory:
@@ -98,7 +95,7 @@ def dispatch_kernel(tensors, bases, rank: fx.Int32, count: fx.Int32, signature: 
         token, slot = div(job, config.slots), job % config.slots
         own = (lane.lane < config.slots).select(slots.load(token * config.slots + lane.lane, 1)[0], fx.Int32(-1))
         ranks_of = (own >= 0).select(div(own, config.experts), fx.Int32(-1))
-        expert = _uniform(slots.load(job, 1)[0])
+        expert = uniform(slots.load(job, 1)[0])
         dest = div(expert, config.experts)
         valid = (expert >= 0) & (expert < config.ranks * config.experts)
         first_there = _none((lane.lane < slot) & (ranks_of == dest), wave)
@@ -107,7 +104,7 @@ def dispatch_kernel(tensors, bases, rank: fx.Int32, count: fx.Int32, signature: 
             row = fx.Int32(0)
             if lane.lane == 0:
                 row = fx.llvm.atomic_add(memory.counter(dest), fx.Int32(1), syncscope=SYSTEM)
-            row = _uniform(row)
+            row = uniform(row)
             if row < config.received:
                 place = dest * config.received + row
                 _send_row(memory, tensors, rank, token, (dest, row), lane.lane, config)
@@ -157,12 +154,12 @@ def pack_kernel(tensors, rank: fx.Int32, config: fx.Constexpr):
     token that name the same expert share a place, so that an expert has no more rows than there are tokens."""
     lane, wave = lane_of(config.target.wave, scalar=True), config.target.wave
     words = config.row_bytes // 4
-    total = _uniform(Buffer(tensors["total"], fx.Int32, None, 1).load(0, 1)[0])
+    total = uniform(Buffer(tensors["total"], fx.Int32, None, 1).load(0, 1)[0])
     indices = Buffer(tensors["indices"], fx.Int32, None, total * config.slots)
     slot_map = Buffer(tensors["slot_map"], fx.Int32, None, total * config.slots)
     for job in range(fx.block_idx.x * config.waves + lane.wave, total * config.slots, fx.grid_dim.x * config.waves):
         row, slot = div(job, config.slots), job % config.slots
-        number = _uniform(indices.load(job, 1)[0])
+        number = uniform(indices.load(job, 1)[0])
         expert = number - rank * config.experts
         same = (lane.lane < config.slots) & (indices.load(row * config.slots + lane.lane, 1)[0] == number)
         if (expert < 0) | (expert >= config.experts):
@@ -173,7 +170,7 @@ def pack_kernel(tensors, rank: fx.Int32, config: fx.Constexpr):
             if lane.lane == 0:
                 counts = Buffer(tensors["counts"], fx.Int32, None, config.experts)
                 at = fx.llvm.atomic_add(counts.pointer + expert, fx.Int32(1), syncscope=DEVICE)
-            place = expert * config.capacity + _uniform(at)
+            place = expert * config.capacity + uniform(at)
             source = Buffer(tensors["rows"], fx.Int32, fx.Int64(row) * words, words)
             target = Buffer(tensors["packed"], fx.Int32, fx.Int64(place) * words, words)
             for chunk in range(lane.lane, fx.Int32(words // WORDS), wave):
@@ -276,13 +273,13 @@ def return_kernel(tensors, bases, rank: fx.Int32, rows: fx.Int32, signature: fx.
     received fail the call on all ranks."""
     peers = Peers(bases, rank, config.ranks, signature, limit)
     memory, lane = Memory(peers, config), lane_of(config.target.wave, scalar=True)
-    total = _uniform(Buffer(tensors["total"], fx.Int32, None, 1).load(0, 1)[0])
+    total = uniform(Buffer(tensors["total"], fx.Int32, None, 1).load(0, 1)[0])
     words, chunks = _out_words(config), config.hidden // config.elements
     peers.meet()  # the origins are done with what was combined before
     if (rows < total) & (fx.thread_idx.x == 0):
         peers.failed(SHORT, rank)
     for row in range(fx.block_idx.x * config.waves + lane.wave, fx.min(total, rows), fx.grid_dim.x * config.waves):
-        origin = _uniform(memory.words(rank, "origin", row, 1).load(0, 1)[0])
+        origin = uniform(memory.words(rank, "origin", row, 1).load(0, 1)[0])
         origin = fx.max(fx.min(origin, config.ranks * config.tokens - 1), 0)  # of a rank that has failed: anything
         dest, at = div(origin, config.tokens), rank * config.tokens + origin % config.tokens
         if fx.const_expr(not config.zero_copy):
@@ -310,7 +307,7 @@ def sum_kernel(tensors, bases, rank: fx.Int32, count: fx.Int32, signature: fx.In
     words, chunks = _out_words(config), config.hidden // config.elements
     for token in range(fx.block_idx.x * config.waves + lane.wave, count, fx.grid_dim.x * config.waves):
         places = Buffer(tensors["map"], fx.Int32, fx.Int64(token) * config.slots, config.slots)
-        found = [_uniform(places.load(slot, 1)[0]) for slot in fx.range_constexpr(config.slots)]
+        found = [uniform(places.load(slot, 1)[0]) for slot in fx.range_constexpr(config.slots)]
         sources = [div(place, config.received) for place in found]
         exists = [place < config.sentinel for place in found]
         kept = [e.select(s, rank) for e, s in zip(exists, sources, strict=True)]

@@ -36,7 +36,7 @@ from .mega_builders import (
 )
 from .mega_config import GROUP, SCHEMES, mega_exchange, select_mega_moe_config
 from .mega_kernels import MegaStage1, MegaStage2, build_combine_quantised, build_stage1, build_stage2
-from .memory import SharedMemory, meeting_of, tensor_at
+from .memory import SharedMemory, meeting_of, nonempty, tensor_at
 
 __all__ = ["MegaMoEV2", "compile_gemm1", "compile_mega_moe_stage1", "compile_mega_moe_stage2"]
 
@@ -174,9 +174,9 @@ class MegaMoEV2:
                 raise TypeError(f"{where}: {name} must be {dtypes[0]}, got {array.dtype}")
         self.memory.require_open(where)
         self.memory.check(f"before {where}")
-        ids = _nonempty(topk_ids.contiguous())
-        tensors = dict(self._weights, **self._own, ids=ids, weights=_nonempty(wts.contiguous()),
-                       x=_nonempty(x_q.contiguous()).view(torch.uint8), x_scale=_nonempty(scales.contiguous()))
+        ids = nonempty(topk_ids.contiguous())
+        tensors = dict(self._weights, **self._own, ids=ids, weights=nonempty(wts.contiguous()),
+                       x=nonempty(x_q.contiguous()).view(torch.uint8), x_scale=nonempty(scales.contiguous()))
         self._used = tensors  # a stream that torch does not know may still read them when the caller has dropped them
         routes, bases, limit = count * self.topk, self.memory.bases, self.memory.limit
         self._run(build_stage1(self._stage1), "stage 1", stream, tensors, bases, self._rank, routes,
@@ -230,8 +230,3 @@ _OPERANDS = {
                 "w1_scale", "inner", "inner_scale"),
     "stage 2": ("experts", "valid", "gate", "inner", "inner_scale", "w2", "w2_scale"),
 }
-
-
-def _nonempty(x: Any) -> Any:
-    """An array that has an address, where there are no rows."""
-    return x if x.numel() else x.new_empty((1, *x.shape[1:]))

@@ -29,6 +29,7 @@ from ..moe.grouped import compute_tile
 from ..moe.rows import TOKEN
 from ..parts.convert import e8m0_value
 from ..parts.index import cdiv, div, mod
+from ..parts.indices import uniform
 from ..parts.lane import lane_of
 from ..parts.memory import WORDS, Buffer, pointer
 from ..parts.reduce import Lds
@@ -65,10 +66,6 @@ class MegaStage2:
     exchange: MegaExchange
     down: GroupedConfig
     contiguous: bool = False
-
-
-def _uniform(value: Any) -> Any:
-    return fx.Int32(fx.rocdl.readfirstlane(fx.T.i32, value))
 
 
 class Payload:
@@ -217,9 +214,9 @@ def _pass_gate(tensors):
 @flyc.jit
 def _send(payload, tensors, rank, route, lane, exchange):
     """Copy the token of a route, with its scales, name and weight, to the rank of its expert."""
-    expert = _uniform((pointer(tensors["ids"], fx.Int32) + route).load())
-    number = _uniform((pointer(tensors["numbers"], fx.Int32) + route).load())
-    row = _uniform((pointer(tensors["first"], fx.Int32) + expert).load()) + number
+    expert = uniform((pointer(tensors["ids"], fx.Int32) + route).load())
+    number = uniform((pointer(tensors["numbers"], fx.Int32) + route).load())
+    row = uniform((pointer(tensors["first"], fx.Int32) + expert).load()) + number
     token, slot, dest = div(route, exchange.topk), mod(route, exchange.topk), div(expert, exchange.local)
     for name, source, nbytes in (("rows", "x", exchange.model), ("scales", "x_scale", exchange.model // GROUP)):
         words = nbytes // 4
@@ -238,12 +235,12 @@ def _send(payload, tensors, rank, route, lane, exchange):
 def _dispatch(payload, tensors, rank, threads, exchange):
     """Send this rank's rows, those of the first experts first."""
     lane, waves = lane_of(exchange.target.wave, scalar=True), threads // exchange.target.wave
-    sent = _uniform(pointer(tensors["sent"], fx.Int32).load())
+    sent = uniform(pointer(tensors["sent"], fx.Int32).load())
     order = pointer(tensors["order"], fx.Int32)
     first = ((fx.block_idx.x - 1) * waves + lane.wave) * CHUNK
     for begin in range(first, sent, exchange.producers * waves * CHUNK):
         for job in range(begin, fx.min(begin + CHUNK, sent)):
-            _send(payload, tensors, rank, _uniform((order + job).load()), lane.lane, exchange)
+            _send(payload, tensors, rank, uniform((order + job).load()), lane.lane, exchange)
         fence(fx.AtomicOrdering.Release)
         if (lane.lane < CHUNK) & (begin + lane.lane < sent):
             route = (order + begin + lane.lane).load()
@@ -276,8 +273,8 @@ def _await_rows(peers, payload, tensors, rank, row, expert, exchange):
 def gemm1_kernel(tensors, rows: fx.Int32, up: fx.Constexpr):
     """Multiply rows that are here with gate and up."""
     row, column = div(fx.block_idx.x, up.columns) * up.tile_m, mod(fx.block_idx.x, up.columns) * up.tile_n
-    if row < _uniform(pointer(tensors["valid"], fx.Int32).load()):
-        expert = _uniform((pointer(tensors["experts"], fx.Int32) + div(row, up.tile_m)).load())
+    if row < uniform(pointer(tensors["valid"], fx.Int32).load()):
+        expert = uniform((pointer(tensors["experts"], fx.Int32) + div(row, up.tile_m)).load())
         compute_tile(tensors, rows, rows, row, expert, column, up)
 
 
@@ -295,13 +292,13 @@ def stage1_kernel(tensors, bases, rank: fx.Int32, routes: fx.Int32, signature: f
         _dispatch(payload, tensors, rank, up.threads, exchange)
     else:
         _pass_gate(tensors)
-        valid, senders = _uniform(pointer(tensors["valid"], fx.Int32).load()), 1 + exchange.producers
+        valid, senders = uniform(pointer(tensors["valid"], fx.Int32).load()), 1 + exchange.producers
         given = dict(tensors, x=payload.at(rank, "rows", fx.Int32), x_scale=payload.at(rank, "scales", fx.Int8),
                      rows=payload.at(rank, "names", fx.Int32), w=tensors["w1"], w_scale=tensors["w1_scale"],
                      out=tensors["inner"], out_scale=tensors["inner_scale"])
         for tile in range(fx.block_idx.x - senders, div(valid, up.tile_m) * up.columns, fx.grid_dim.x - senders):
             row, column = div(tile, up.columns) * up.tile_m, mod(tile, up.columns) * up.tile_n
-            expert = _uniform((pointer(tensors["experts"], fx.Int32) + div(row, exchange.block)).load())
+            expert = uniform((pointer(tensors["experts"], fx.Int32) + div(row, exchange.block)).load())
             _await_rows(peers, payload, tensors, rank, row, expert, exchange)
             compute_tile(given, fx.Int32(exchange.origins), fx.Int32(exchange.capacity), row, expert, column, up,
                          memory)
@@ -319,7 +316,7 @@ def stage2_kernel(tensors, bases, rank: fx.Int32, signature: fx.Int32, limit: fx
     payload = Payload(peers, exchange)
     if (fx.block_idx.x == 0) & (fx.thread_idx.x == 0):
         pointer(tensors["gate"], fx.Int32).store(fx.Int32(0))  # for the next step
-    valid = _uniform(pointer(tensors["valid"], fx.Int32).load())
+    valid = uniform(pointer(tensors["valid"], fx.Int32).load())
     given = dict(tensors, x=tensors["inner"], x_scale=tensors["inner_scale"], w=tensors["w2"],
                  w_scale=tensors["w2_scale"], rows=payload.at(rank, "names", fx.Int32),
                  weights=payload.at(rank, "weights", fx.Float32), out=Origins(payload))
@@ -330,7 +327,7 @@ def stage2_kernel(tensors, bases, rank: fx.Int32, signature: fx.Int32, limit: fx
         first, behind, step = fx.block_idx.x * share, fx.min((fx.block_idx.x + 1) * share, tiles), fx.Int32(1)
     for tile in range(first, behind, step):
         row, column = div(tile, down.columns) * down.tile_m, mod(tile, down.columns) * down.tile_n
-        expert = _uniform((pointer(tensors["experts"], fx.Int32) + div(row, exchange.block)).load())
+        expert = uniform((pointer(tensors["experts"], fx.Int32) + div(row, exchange.block)).load())
         compute_tile(given, fx.Int32(exchange.origins), fx.Int32(exchange.capacity), row, expert, column, down)
         fx.barrier()  # the next tile uses the same LDS
     peers.meet()  # all rows of this rank's tokens have come when all workgroups are behind it

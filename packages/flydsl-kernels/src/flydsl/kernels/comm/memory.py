@@ -24,7 +24,7 @@ import flydsl.runtime as rt
 from .peers import ABSENT, DEAD, DIED, FAILED, HEADER, HOST, MISMATCH, MOST_RANKS, SHORT, STATUS
 
 __all__ = ["CollectiveError", "ProcessGroup", "Rendezvous", "SharedMemory", "Threads", "is_meeting",
-           "meeting_of", "tensor_at"]
+           "meeting_of", "nonempty", "tensor_at"]
 
 TAG = 0x464C59  # of messages between hosts, which no message of a program has by chance
 _PROBLEMS = {
@@ -317,6 +317,11 @@ def tensor_at(address: int, shape: Sequence[int], dtype: Any, release: Callable[
     if release is not None:
         weakref.finalize(found, release).atexit = False
     return flat.view(dtype).view(*shape)
+
+
+def nonempty(x: Any) -> Any:
+    """A tensor that has an address, where there are no rows."""
+    return x if x.numel() else x.new_empty((1, *x.shape[1:]))
 
 
 class _Watch:

@@ -9,7 +9,6 @@ Numbers only grow. There is no time limit, and nobody notices that ranks call di
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,7 @@ from ..host.dtypes import FLOATS
 from ..parts.memory import WORDS, Buffer
 from ..target import Target, builder
 from .config import PACK_BYTES
-from .exchange import STREAMED
+from .exchange import STREAMED, total
 from .system import at, fence, load, store
 
 __all__ = ["SIGNAL_BYTES", "make_allreduce_kernels"]
@@ -82,13 +81,6 @@ def _rotated(table: Any, rank: Any, peer: int, config: Registered) -> Any:
     return at(table, fx.Int64, (peer - rank + config.ranks) % config.ranks).load()
 
 
-def _total(values: list[Any], config: Registered) -> Any:
-    """In f32, in the order of the ranks, rounded once."""
-    element = FLOATS[config.dtype]
-    terms = [value.bitcast(element).to(fx.Float32) for value in values]
-    return functools.reduce(lambda a, b: a + b, terms).to(element).bitcast(fx.Int32)
-
-
 @flyc.kernel
 def one_stage_kernel(rank: fx.Int32, self_sg: fx.Int64, sg_ptrs: fx.Int64, in_ptrs: fx.Int64, out_ptr: fx.Int64,
                      config: fx.Constexpr):
@@ -97,7 +89,7 @@ def one_stage_kernel(rank: fx.Int32, self_sg: fx.Int64, sg_ptrs: fx.Int64, in_pt
     sources = [_packs(_rotated(in_ptrs, rank, r, config), config) for r in range(config.ranks)]
     out = _packs(out_ptr, config)
     for i in range(fx.block_idx.x * config.threads + fx.thread_idx.x, config.packs, fx.grid_dim.x * config.threads):
-        out.store(i * WORDS, _total([s.load(i * WORDS, WORDS) for s in sources], config))
+        out.store(i * WORDS, total([s.load(i * WORDS, WORDS) for s in sources], config))
 
 
 @flyc.kernel
@@ -112,7 +104,7 @@ def two_stage_kernel(rank: fx.Int32, self_sg: fx.Int64, sg_ptrs: fx.Int64, in_pt
     first = rank * config.part
     mine = (rank == config.ranks - 1).select(fx.Int32(config.most), fx.Int32(config.part))
     for i in range(start, mine, step):
-        own.store(i * WORDS, _total([s.load((first + i) * WORDS, WORDS) for s in sources], config))
+        own.store(i * WORDS, total([s.load((first + i) * WORDS, WORDS) for s in sources], config))
     _meet(END, rank, self_sg, sg_ptrs, config)
     sums = [_packs(_rotated(tmp_ptrs, rank, r, config), config) for r in ranks]
     for i in range(start, fx.Int32(config.most), step):
@@ -142,7 +134,7 @@ def write_mode_kernel(rank: fx.Int32, self_sg: fx.Int64, sg_ptrs: fx.Int64, inp_
     outs = [_packs(at(out_ptrs, fx.Int64, r).load(), config) for r in ranks]
     mine = (rank == config.ranks - 1).select(fx.Int32(config.most), fx.Int32(config.part))
     for i in range(start, mine, step):
-        value = _total([place.load(i * WORDS, WORDS) for place in places], config)
+        value = total([place.load(i * WORDS, WORDS) for place in places], config)
         for r in ranks:
             outs[r].store((rank * config.part + i) * WORDS, value, STREAMED)
     _meet(END, rank, self_sg, sg_ptrs, config)

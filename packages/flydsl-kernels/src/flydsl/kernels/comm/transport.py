@@ -21,7 +21,7 @@ from . import group
 from .dispatch import build_combine, build_combine_slots, build_dispatch, build_pack
 from .dispatch_config import DISPATCH_BYTES, TransportConfig, launch_config, transport_config
 from .group import signature
-from .memory import SharedMemory, meeting_of, tensor_at
+from .memory import SharedMemory, meeting_of, nonempty, tensor_at
 
 __all__ = ["FlyDSLDispatchCombineConfig", "FlyDSLDispatchCombineIntraNodeOp", "GeometryTuningTable",
            "make_combine_jit", "make_dispatch_jit", "tensor_at"]
@@ -352,8 +352,8 @@ class FlyDSLDispatchCombineIntraNodeOp:
         out = data.new_empty((count, columns))
         out_weights = self._total.new_empty((count, slots), dtype=torch.float32)
         kernels = self._geometry(kernels, "combine")
-        launch(build_combine(kernels), self._total, _nonempty(data).view(torch.uint8), _nonempty(weights).contiguous(),
-               self._slot_map, self._total, self._map, _nonempty(out).view(torch.uint8), _nonempty(out_weights),
+        launch(build_combine(kernels), self._total, nonempty(data).view(torch.uint8), nonempty(weights).contiguous(),
+               self._slot_map, self._total, self._map, nonempty(out).view(torch.uint8), nonempty(out_weights),
                self.memory.bases, cfg.rank, rows, count, signature(f"combine {kernels.blocks} {name}"),
                self.memory.limit)
         self.memory.check(where)
@@ -403,11 +403,6 @@ class FlyDSLDispatchCombineIntraNodeOp:
     def close(self) -> None:
         """Give the memory back. The other ranks must not be in a call."""
         self.memory.close()
-
-
-def _nonempty(x: Any) -> Any:
-    """An array that has an address, where there are no rows."""
-    return x if x.numel() else x.new_empty((1, *x.shape[1:]))
 
 
 def _slots_config(config: TransportConfig) -> ReduceConfig:

@@ -6,8 +6,10 @@ schema. Importing this module registers them.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.library import Library, custom_op
 
@@ -63,8 +65,27 @@ def _refused(op: Op) -> Any:
     return backward
 
 
+def _kernel(op: Op) -> Any:
+    """The operation for the dispatcher, hidden from torch's compiler where that is loaded.
+
+    The kernel that `custom_op` makes loads it in its first call, which takes a process that compiles nothing seconds.
+    """
+    hidden: list[Any] = []
+
+    def kernel(*given: Any) -> Any:
+        if "torch._dynamo" not in sys.modules:
+            return op.run(*given)
+        if not hidden:
+            hidden.append(torch.compiler.disable(op.run))
+        return hidden[0](*given)
+
+    return kernel
+
+
 def _register(op: Op) -> None:
     operator = custom_op(f"flydsl::{op.name}", op.run, mutates_args=op.changed, schema=op.schema)
+    for device in ("CPU", "CUDA"):
+        _LIBRARY.impl(op.name, _kernel(op), device)
     operator.register_fake(_fake(op))
     if op.gradient is not None:
         operator.register_autograd(op.gradient.backward, setup_context=_save(op, op.gradient))
