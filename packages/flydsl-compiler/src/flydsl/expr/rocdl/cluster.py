@@ -59,13 +59,14 @@ def compute_cluster_position() -> tuple[Any, Any]:
 @dsl_loc_tracing
 def compute_mcast_masks(local_x: Any, local_y: Any, cluster_m: int, cluster_n: int) -> tuple[Any, Any]:
     """Multicast masks of a workgroup at (`local_x`, `local_y`) of a cluster of ``cluster_m`` along x and ``cluster_n``
-    along y, i32.
+    along y: i32, or numbers for a position in numbers.
 
     Workgroup (x, y) has bit ``x + y * cluster_m``, its number in the cluster. The first mask has the workgroups of the
     same x (they share an A tile), the second those of the same y (they share a B tile).
     """
+    same_x, same_y = sum(1 << (n * cluster_m) for n in range(cluster_n)), (1 << cluster_m) - 1
+    if isinstance(local_x, int) and isinstance(local_y, int):
+        return same_x << local_x, same_y << (local_y * cluster_m)
     i32 = i32_type()
     x, y = (arith.index_cast(i32, v) if str(v.type) == "index" else v for v in map(operand, (local_x, local_y)))
-    same_x = operand(sum(1 << (n * cluster_m) for n in range(cluster_n)))
-    same_y = operand((1 << cluster_m) - 1)
-    return arith.shli(same_x, x), arith.shli(same_y, arith.muli(y, operand(cluster_m)))
+    return arith.shli(operand(same_x), x), arith.shli(operand(same_y), arith.muli(y, operand(cluster_m)))

@@ -60,12 +60,14 @@ class Band:
             seen = seen & (first >= self.row + self.rows - 1 + self.low)
         return seen
 
-    def seen(self, row: Any) -> tuple[Any, Any]:
-        """The first key that a row (counted from the first of the workgroup) sees, or None, and the last one."""
-        row, last = self.row + self.query(row), self.keys - 1
+    def sees(self, row: Any, key: Any) -> Any:
+        """Whether a row (counted from the first of the workgroup) sees a key."""
+        seen, row = key < self.keys, self.query(row)
         if self.high is not None:
-            last = fx.min(last, row + self.high)
-        return None if self.low is None else row + self.low, last
+            seen = seen & (key - row <= self.row + self.high)
+        if self.low is not None:
+            seen = seen & (key - row >= self.row + self.low)
+        return seen
 
 
 @dataclass(frozen=True)
@@ -125,25 +127,18 @@ class Logits:
             scores.store(fx.Vector.from_elements([x for x, _ in found], fx.Float32))
             if slopes is not None:
                 slopes.store(fx.Vector.from_elements([x for _, x in found], fx.Float32))
-        _mask(scores, places, self.band, first, self.config)
+        _mask(scores, places, self.band, first, self.config.keys)
 
 
 @flyc.jit
-def _mask(scores, places, band, first, config):
+def _mask(scores, places, band, first, size):
     """-inf for keys that do not exist or are hidden, in a tile that has any."""
-    if rarely(~band.whole(first, config.keys)):
+    if rarely(~band.whole(first, size)):
         values = scores.load()
-        count, (start, _) = values.numel // config.blocks, place(places, 0)
         masked = []
-        for block in fx.range_constexpr(config.blocks):
-            # What a lane's keys have in common moves to the bounds of its row: a key is then compared as a constant.
-            low, high = band.seen(place(places, block * count)[1])
-            for i in fx.range_constexpr(block * count, (block + 1) * count):
-                key = place(places, i)[0] - start
-                sees = key <= high - first - start
-                if fx.const_expr(low is not None):
-                    sees = sees & (key >= low - first - start)
-                masked.append(sees.select(values[i], fx.Float32(-math.inf)))
+        for i in fx.range_constexpr(values.numel):
+            key, row = place(places, i)
+            masked.append(band.sees(row, first + key).select(values[i], fx.Float32(-math.inf)))
         scores.store(fx.Vector.from_elements(masked, fx.Float32))
 
 

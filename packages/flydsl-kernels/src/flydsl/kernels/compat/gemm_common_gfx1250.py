@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import flydsl.expr as fx
-from flydsl.kernels.parts.index import compute_mcast_masks
+from flydsl.expr.rocdl.cluster import compute_mcast_masks
 from flydsl.kernels.parts.mathx import sigmoid
 from flydsl.kernels.parts.memory import lds_read, lds_write
 

@@ -17,7 +17,7 @@ from flydsl.kernels.gemm.wmma import SCALE_ROWS, SLAB, WmmaConfig, cluster_place
 from flydsl.kernels.host.config import require
 from flydsl.kernels.host.dense import Extent
 from flydsl.kernels.parts.epilogue import gated
-from flydsl.kernels.parts.index import compute_mcast_masks, div, mod
+from flydsl.kernels.parts.index import div, mod
 from flydsl.kernels.parts.indices import uniform
 from flydsl.kernels.parts.lane import Lane, lane_of
 from flydsl.kernels.parts.matrix import MICRO_GROUP
@@ -90,7 +90,7 @@ def _masks(tensors: dict[str, Any], config: GroupedWmmaConfig, row: Any, expert:
     if not config.cluster:
         return 0, 0
     x, y = cluster_place()
-    of_rows, _ = compute_mcast_masks(x, y, config.cluster_m, config.cluster_n)
+    of_rows, _ = fx.rocdl.cluster.compute_mcast_masks(x, y, config.cluster_m, config.cluster_n)
     of_w, first = fx.Int32(0), row - x * config.tile_m
     for i in range(config.cluster_m):
         other = expert_of(tensors["ends"], first + i * config.tile_m, config.experts)

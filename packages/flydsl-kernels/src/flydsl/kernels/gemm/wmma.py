@@ -16,7 +16,7 @@ import flydsl.expr as fx
 
 from ..host.dense import Extent
 from ..parts.epilogue import store_tile
-from ..parts.index import cdiv, compute_mcast_masks, div, mod
+from ..parts.index import cdiv, div, mod
 from ..parts.lane import Lane, lane_of
 from ..parts.mainloop import Held, KTile, MainLoop, Ring
 from ..parts.matrix import FORMATS, MICRO_GROUP, SCALE_BLOCK, MatrixOp, matrix_op, microscaled_op
@@ -277,7 +277,7 @@ def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     wave_row, wave_column = config.wave_place(lane)
     masks = (0, 0)
     if fx.const_expr(config.cluster is not None):
-        masks = compute_mcast_masks(*cluster_place(), config.cluster_m, config.cluster_n)
+        masks = fx.rocdl.cluster.compute_mcast_masks(*cluster_place(), config.cluster_m, config.cluster_n)
     scales = _scales_of(tensors, config, m, row + wave_row, column + wave_column, lane.lane)
     loop = wmma_loop(config, pointer(tensors["a"], fx.Int32), pointer(tensors["b"], fx.Int32), m, row, column,
                      lane, masks, scales,

@@ -8,7 +8,7 @@ _HOME = {
     "flydsl.kernels.common.reduce": ("block_reduce_add", "block_reduce_add2"),
     "flydsl.kernels.common.dpp": ("dpp_xor_f32", "update_dpp_i32"),
     "flydsl.kernels.common.epilogues": ("c_shuffle_epilog", "default_epilog", "mfma_epilog"),
-    "flydsl.kernels.parts.index": ("align_up", "cdiv", "compute_mcast_masks", "div", "is_pow2", "mod"),
+    "flydsl.kernels.parts.index": ("align_up", "cdiv", "div", "is_pow2", "mod"),
     "flydsl.kernels.common.index": (
         "ceildiv", "compute_global_swizzle", "pow2_shift", "split_row_major_2d", "swizzle_128", "swizzle_xor16",
         "tile_chunk_coord_i32", "udiv_const", "urem_const", "xcd_remap_bx_by",
@@ -24,6 +24,7 @@ _HOME = {
         "_run_compiled", "cvt_sr_f32_to_bf16", "get_dtype_str", "get_dtype_vec_size", "get_warp_size",
         "stream_ptr_to_async_token", "validate_moe_dtypes",
     ),
+    "flydsl.expr.rocdl.cluster": ("compute_mcast_masks",),
     "flydsl.expr": ("crd2idx", "get", "idx2crd"),
     "flydsl.expr.buffer_ops": (
         "buffer_load", "buffer_store", "create_buffer_resource", "create_buffer_resource_from_addr",
