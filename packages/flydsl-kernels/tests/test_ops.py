@@ -1,6 +1,7 @@
 """What holds for every operation, from its declaration alone: a new one is tested by being declared."""
 
 import inspect
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ from kernel_helpers import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import flydsl.kernels as kernels
+from flydsl.compiler.jit_function import JitFunction
+from flydsl.compiler.kernel_function import KernelFunction
 from flydsl.compiler.specialization.key import Reach, Walker
 from flydsl.kernels import ops
 from flydsl.kernels.op import Op, declarations, table
@@ -229,6 +232,16 @@ def test_an_operation_that_is_not_there():
         getattr(ops, "sofmax")  # noqa: B009 - an expression without effect is refused
     with pytest.raises(AttributeError, match=r"no attribute 'zzz': it has add, .*topk"):
         getattr(ops, "zzz")  # noqa: B009
+
+
+@pytest.mark.one_arch
+def test_every_function_can_be_rewritten():
+    """They are when they are first traced, so that importing them rejects nothing."""
+    functions = [value for name, module in list(sys.modules.items()) if name.startswith("flydsl.kernels.")
+                 for value in list(vars(module).values()) if isinstance(value, (JitFunction, KernelFunction))]
+    assert len(functions) > 100
+    for function in functions:
+        assert callable(function.func)
 
 
 # ------------------------------------------------------------------------------------------- torch

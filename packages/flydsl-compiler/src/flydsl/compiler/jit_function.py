@@ -20,7 +20,8 @@ from flydsl.tracing.protocol import cache_signature
 from flydsl.utils import env
 
 from .backends import get_backend
-from .frontend.ast_rewriter import ASTRewriter, Source, plain_function, provide_helpers
+from .frontend.ast_rewriter import plain_function
+from .frontend.rewritten import Rewritten
 from .launch.compiled import CompiledFunction
 from .launch.dispatch import FastPath
 from .passes.lowered import LoweredModules
@@ -80,9 +81,7 @@ class JitFunction:
         install_excepthook()
         func = plain_function(func, "@flyc.jit")
         self._original = FunctionSnapshot.of(func)
-        self._source = Source.of(func)
-        provide_helpers(func)
-        self._rewritten: Callable[..., Any] | None = None
+        self._rewritten = Rewritten(self._original)
         self.compile_hints: dict[str, Any] = {}
         self._parameters: Parameters | None = None
         self._compiled: dict[Any, CompiledFunction] = {}
@@ -101,20 +100,11 @@ class JitFunction:
         self.__wrapped__ = func
         for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
             setattr(self, attribute, getattr(func, attribute, None))
-        if not self._original.straight:
-            self._rewrite()  # what cannot be lowered is rejected at its definition
-
-    def _rewrite(self) -> Callable[..., Any]:
-        with self._lock:
-            if self._rewritten is None:
-                self._rewritten = ASTRewriter.transform(self._original.function, source=self._source)
-            return self._rewritten
 
     @property
     def func(self) -> Callable[..., Any]:
-        """The rewritten function. One without control flow, in which nothing can be rejected, is rewritten when it is
-        first traced: a call that a prebuilt or cached artifact answers never needs it."""
-        return self._rewritten or self._rewrite()
+        """The rewritten function."""
+        return self._rewritten()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else BoundJitFunction(self, instance)

@@ -31,8 +31,10 @@ from flydsl.tracing.kept import keep_operation
 from flydsl.tracing.protocol import construct_from_ir_values, extract_to_ir_values
 from flydsl.utils import env
 
-from .frontend.ast_rewriter import ASTRewriter, plain_function
+from .frontend.ast_rewriter import plain_function
+from .frontend.rewritten import Rewritten
 from .specialization.signature import Parameters, class_refusal, is_compile_time, is_number_for_tensor
+from .specialization.snapshot import FunctionSnapshot
 from .trace.launch import (
     attribute_dict,
     check_cluster,
@@ -72,18 +74,17 @@ class KernelFunction:
         name: str | None = None,
         known_block_size: Any = None,
         bound_self: Any = None,
-        original: Any = None,
+        rewritten: Rewritten | None = None,
     ) -> None:
         install_excepthook()
-        if original is None:
-            func = plain_function(func, "@flyc.kernel")
-            original, func = _snapshot(func), ASTRewriter.transform(func, kernel=True)
-        self._original, self._func = original, func
+        func = plain_function(func, "@flyc.kernel")
+        self._original = FunctionSnapshot.of(func) if rewritten is None else rewritten.original
+        self._rewritten = Rewritten(self._original, kernel=True) if rewritten is None else rewritten
         self._name = name
         self._bound_self = bound_self
         self.known_block_size = validate_block_size(known_block_size)
         self._parameters: Parameters | None = None
-        self.__wrapped__ = self._func
+        self.__wrapped__ = func
         for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
             setattr(self, attribute, getattr(func, attribute, None))
 
@@ -97,23 +98,18 @@ class KernelFunction:
     @property
     def func(self) -> Callable[..., Any]:
         """The rewritten function."""
-        return self._func
+        return self._rewritten()
 
     @property
     def name(self) -> str:
-        return self._name or self._func.__name__
+        return self._name or self.__name__
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
         return KernelFunction(
-            self._func, self._name, self.known_block_size, bound_self=instance, original=self._original
+            self._original.function, self._name, self.known_block_size, bound_self=instance, rewritten=self._rewritten
         )
-
-    def __getitem__(self, grid: Any) -> Any:
-        """TypeError: the launch of other languages, ``kernel[grid](...)``."""
-        raise TypeError(f"kernel {self.name!r} takes no [...]: inside a function decorated with @flyc.jit, "
-                        f"{self.name}(...).launch(grid=..., block=...)")
 
     @staticmethod
     def get_current() -> Any:
@@ -134,18 +130,11 @@ class KernelFunction:
                  f"launched from "
                  "jit functions only; make the callee a @flyc.jit helper")
         if self._parameters is None:
-            self._parameters = Parameters(self._func)
+            self._parameters = Parameters(self._original.function)
         head = () if self._bound_self is None else (self._bound_self,)
         launcher = KernelLauncher(self, self._parameters.bind((*head, *args), kwargs), unit_attrs, value_attrs)
         context.calls[launcher] = current_user_frames()
         return launcher
-
-
-def _snapshot(func: Callable[..., Any]) -> Any:
-    """What the cache key needs of the function before it is rewritten."""
-    from .specialization.snapshot import FunctionSnapshot
-
-    return FunctionSnapshot.of(func)
 
 
 class KernelLauncher:
@@ -262,11 +251,12 @@ class KernelLauncher:
 
         kernel_ = self.kernel
         number = context.next_kernel_id()
-        symbol = context.unique_kernel_name(kernel_._name or f"{kernel_._func.__name__}_{number}", number)
+        symbol = context.unique_kernel_name(kernel_._name or f"{kernel_.__name__}_{number}", number)
         attributes = attribute_dict(self._unit_attrs, self._value_attrs)
         if size is not None:
             attributes["known_block_size"] = ir.DenseI32ArrayAttr.get(list(size))
-        code = kernel_._func.__code__
+        function = kernel_.func
+        code = function.__code__
         location = ir.Location.file(code.co_filename, code.co_firstlineno, 1)
         types = [v.type for v in operands]
         with ir.InsertionPoint(context.gpu_module_body):
@@ -274,7 +264,7 @@ class KernelLauncher:
         fastmath = effective_fastmath_hint(CompilationContext.get_compile_hints())
         try:
             with ir.InsertionPoint(block), tracing_kernel(self), location:
-                with tracing_context(kernel_._func, fastmath=fastmath, known_block_size=size), locating_errors():
+                with tracing_context(function, fastmath=fastmath, known_block_size=size), locating_errors():
                     scope = kernel_scope() or {}
                     if env.extents_checked():
                         from flydsl.expr.primitive.extents import mark_copy, mark_store
@@ -283,7 +273,7 @@ class KernelLauncher:
                     arguments = self._rebuild(list(block.arguments))
                     _start_ktrace(context, symbol, scope)
                     positional, keywords = self._parameters.unpack(arguments)
-                    returned = kernel_._func(*positional, **keywords)
+                    returned = function(*positional, **keywords)
                     if returned is not None:
                         fail(
                             f"kernel {kernel_.name!r} returns a value; kernels return nothing, write results to memory"
