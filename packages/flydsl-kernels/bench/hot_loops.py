@@ -118,7 +118,7 @@ def preshuffle(dtype: str, tile: Any) -> Loop:
     def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:
         data = _half if dtype == "bf16" else _bytes
         launcher = gemm.compile_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, in_dtype=dtype,
-                                                use_async_copy=tile.direct, xcd_swizzle=tile.group)
+                                                xcd_swizzle=tile.group)
         b = data(n * k // (2 if dtype == "int4" else 1))
         return launcher, [_out(m, n), data(m * k), b, *_ones(m, n, n), m, n]
 

@@ -42,7 +42,7 @@ def test_preshuffle_entries(size, tile):
     out = Guarded(m, n, dtype=torch.bfloat16)
     launcher = gemm.compile_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k,
                                             in_dtype={0.5: "int4", 1: "fp8", 2: "bf16"}[size],
-                                            use_async_copy=tile.direct, xcd_swizzle=tile.group)
+                                            xcd_swizzle=tile.group)
     raw = torch.int8 if size <= 1 else torch.bfloat16
     shuffled = gemm.shuffle_weight(b.view(raw))
     if size == 0.5:

@@ -148,9 +148,9 @@ class PreshuffleConfig(GemmConfig):
     def tile_ahead(self) -> bool:
         """Whether fragments are read a tile ahead (:class:`..parts.mainloop.MainLoop`): the scaled instruction is so
         short that its products do not hide what a part of the tile waits for. Fewer rows wait for memory, and take
-        longer with it; of more, or of larger fragments, registers do not hold those of two tiles."""
-        return (self.op.blocks > 1 and LOW_ROWS < self.tile_m <= AHEAD_ROWS
-                and self.m_repeat * self.blocks <= AHEAD_CHUNKS and self.n_repeat <= AHEAD_STRIPS
+        longer with it; of larger tiles registers do not hold the fragments of two."""
+        return (self.op.blocks > 1 and self.tile_m > LOW_ROWS
+                and self.m_repeat * self.blocks * self.waves <= AHEAD_CHUNKS and self.n_repeat <= AHEAD_STRIPS
                 and self.stages > 1 and not (self.block_scale or self.use_async))
 
     @property
@@ -164,8 +164,8 @@ class PreshuffleConfig(GemmConfig):
         return INT4_INSTRUCTIONS if self.int4 and self.m_repeat >= INT4_ROWS and self.blocks > 1 else 0
 
 
-AHEAD_ROWS, AHEAD_STRIPS = 64, 2  # most rows, and a wave's strips, of a tile whose fragments are read a tile ahead
-AHEAD_CHUNKS = 16  # of it that a lane has, at most
+AHEAD_CHUNKS = 64  # of A that a lane of all waves together reads, at most, where that is a tile ahead
+AHEAD_STRIPS = 2   # of 16 columns of a wave there
 LONG_TILE = 16  # matrix instructions of a wave that hide the latency of loads without starting them early
 PRELOAD = 4      # LDS reads, and loads, that start early in a shorter one
 

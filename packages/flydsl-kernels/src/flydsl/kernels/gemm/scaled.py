@@ -140,8 +140,8 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     scale_b, bias = _longer(scale_b, more_n), _longer(bias, more_n)
     tile = choose(tiles, where, target, kind, m, n + more_n, k + more_k)
     config = preshuffle_config(where, target, n=n + more_n, k=k + more_k, **tile.sizes, out_dtype=out_name,
-                               in_dtype="int8" if kind == "i8" else kind, epilogue=epilogue, use_async=tile.direct,
-                               group=tile.group, full=tile.full(target, m, n))
+                               in_dtype="int8" if kind == "i8" else kind, epilogue=epilogue, group=tile.group,
+                               full=tile.full(target, m, n))
     return _plan(config, n, _filled(rows, more_k), b, scale_a, scale_b, bias)
 
 

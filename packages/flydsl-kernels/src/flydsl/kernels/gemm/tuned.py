@@ -32,7 +32,6 @@ class Tile:
 
     Attributes:
         m, n, k: elements of C and of the reduction.
-        direct: A of a preshuffle GEMM goes to LDS without registers.
         group: block rows of a group in the launch order; 0: plain.
         stages: LDS buffers, of the preshuffle GEMMs on gfx1250.
     """
@@ -40,7 +39,6 @@ class Tile:
     m: int
     n: int
     k: int
-    direct: bool = False
     group: int = 0
     stages: int = 2
 
@@ -78,7 +76,7 @@ PRESHUFFLE: dict[str, dict[float, tuple[Tile, ...]]] = {
     },
     "gfx950": {
         0.5: _INT4,
-        1: (Tile(128, 256, 128, group=4), Tile(128, 128, 128, direct=True), Tile(64, 128, 128),
+        1: (Tile(128, 256, 128, group=4), Tile(128, 128, 128), Tile(64, 128, 128),
             Tile(32, 128, 128), *_SMALL_8, *_LAST_8),
         # 64 rows would use each fragment of the weight half as often: the first-level cache is too slow for that.
         2: (Tile(128, 256, 64, group=4), Tile(64, 256, 64, group=4), Tile(128, 128, 64), Tile(64, 128, 64),
@@ -179,7 +177,7 @@ def choose(tiles: tuple[Tile, ...], where: str, target: Target, kind: str, m: in
 def tile_tuning(tiles: Callable[[Target, str], tuple[Tile, ...]], *kinds: str) -> Tuning:
     """What a search tries of a table, ``tiles(target, kind)``: those that divide the problem, in two launch orders."""
     def choices(target: Target, problem: Problem) -> Iterable[dict[str, Any]]:
-        for tile in dict.fromkeys(replace(t, group=0, direct=False) for t in tiles(target, problem.kind)):
+        for tile in dict.fromkeys(replace(t, group=0) for t in tiles(target, problem.kind)):
             if problem.n % tile.n == 0 and problem.k % tile.k == 0:
                 yield from (asdict(replace(tile, group=group)) for group in GROUPS)
 
