@@ -155,8 +155,8 @@ fly_replace(fly_ir_core [[
 ]])
 include(FlyPatchedLists)
 
-# What a thread has entered and not left when it ends needs the GIL to end, and ends with the process
-# when Python is gone.
+# What a thread has entered and not left when it ends stays: without the GIL it cannot be let go, and
+# to take the GIL while Python ends would end the process.
 fly_replace(fly_ir_core [[
   static thread_local std::vector<PyThreadContextEntry> stack;
   return stack;
@@ -164,14 +164,8 @@ fly_replace(fly_ir_core [[
   struct Stack {
     std::vector<PyThreadContextEntry> entries;
     ~Stack() {
-      if (entries.empty())
-        return;
-      if (!Py_IsInitialized()) {
+      if (!entries.empty())
         new std::vector<PyThreadContextEntry>(std::move(entries));
-        return;
-      }
-      nb::gil_scoped_acquire gil;
-      entries.clear();
     }
   };
   static thread_local Stack stack;
