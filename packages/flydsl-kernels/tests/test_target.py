@@ -151,6 +151,7 @@ def test_older_builders_are_memoised():
     for build, given in calls:
         once, again = (build(**given) if isinstance(given, dict) else build(*given) for _ in range(2))
         assert once is again, build.__name__
+    assert flash.build_gqa_attn(sliding_window=[512, 0]) is flash.build_gqa_attn(sliding_window=(512, 0))
 
 
 def test_nothing_is_memoised_without_its_target():
@@ -166,7 +167,8 @@ def test_nothing_is_memoised_without_its_target():
         methods = {id(entry): node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
                    for entry in node.body}
         for function, decorator in _decorators(tree):
-            if not decorator.endswith(("lru_cache", ".cache", "cached_property")) or name == "target.py":
+            keeps = decorator.endswith(("lru_cache", ".cache", "cached_property")) or decorator == "kept"
+            if not keeps or name == "target.py":
                 continue
             arguments = {ast.unparse(a.annotation) for a in function.args.args if a.annotation}
             arguments.add(methods.get(id(function), ""))

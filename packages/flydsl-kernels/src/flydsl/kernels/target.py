@@ -15,7 +15,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-__all__ = ["MATRIX_ARCHS", "Target", "builder", "current_arch", "default_f8_type", "target"]
+__all__ = ["MATRIX_ARCHS", "Target", "builder", "current_arch", "default_f8_type", "kept", "target"]
 
 
 @dataclass(frozen=True)
@@ -161,6 +161,22 @@ def default_f8_type() -> Any:
     return found.fp8
 
 
+def kept(build: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: one result for each set of arguments, kept; lists among them are tuples. By itself only for what asks
+    for the target when the result is called, see :func:`builder`."""
+    found = functools.lru_cache(maxsize=1024)(build)
+
+    @functools.wraps(build)
+    def chosen(*arguments: Any, **options: Any) -> Any:
+        return found(*map(_hashable, arguments), **{name: _hashable(value) for name, value in options.items()})
+
+    return chosen
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
+
+
 def builder(build: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator: one result for each target and each set of arguments, kept.
 
@@ -174,11 +190,11 @@ def builder(build: Callable[..., Any]) -> Callable[..., Any]:
     declared = signature.parameters.get("target")
     if declared is None or declared.kind is not inspect.Parameter.KEYWORD_ONLY:
         raise TypeError(f"a builder takes its target as a keyword: {build.__name__}(..., *, target: Target)")
-    kept = functools.lru_cache(maxsize=1024)(build)
+    found = functools.lru_cache(maxsize=1024)(build)  # launches come by here: no look at each argument
 
     @functools.wraps(build)
     def chosen(*arguments: Any, target: str | Target | None = None, **options: Any) -> Any:
-        return kept(*arguments, target=_of(target), **options)
+        return found(*arguments, target=_of(target), **options)
 
     parameters = [p.replace(default=None) if p is declared else p for p in signature.parameters.values()]
     chosen.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]

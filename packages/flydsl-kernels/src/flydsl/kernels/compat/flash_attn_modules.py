@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 from flydsl.kernels.attention.op import ATTENTION_FWD
 from flydsl.kernels.host.arrays import contiguous
 from flydsl.kernels.host.config import require
+from flydsl.kernels.target import kept
 
 from .flash_attn_callers import linear_pages
 
@@ -20,7 +20,7 @@ __all__ = [
 _DTYPES = ("f16", "bf16", "f32", "fp8")
 
 
-@functools.lru_cache(maxsize=256)
+@kept
 def build_flash_attn_func_module_primary(
         num_heads: int, head_dim: int, causal: bool = True, dtype_str: str = "f16", sm_scale: float | None = None,
         waves_per_eu: int = 2, flat_work_group_size: int | None = None, block_m: int | None = None,
@@ -131,7 +131,7 @@ def dualwave_splitk_workspace_elems(B: int, H: int, S: int, splits: int, head_di
     return count * (head_dim // 2) + 2 * count
 
 
-@functools.lru_cache(maxsize=256)
+@kept
 def build_gqa_attn(*, ATTN_B: int = 16, ATTN_H: int = 64, ATTN_H_KV: int = 8, ATTN_D: int = 128, waves_per_eu: int = 2,
                    sliding_window: tuple[int, int] | None = None) -> Callable[..., None]:
     """``launch(Q, K, V, O, Q_stride1, K_stride1, V_stride1, O_stride1, seq_q, seq_kv, stream)`` of bf16 torch tensors

@@ -7,7 +7,6 @@ afterwards is only for the function that reads it.
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from flydsl.kernels.host.arrays import allocate, contiguous, launch, span, strid
 from flydsl.kernels.host.config import require
 from flydsl.kernels.host.dtypes import dtype_name
 from flydsl.kernels.parts.index import cdiv
-from flydsl.kernels.target import Target, target
+from flydsl.kernels.target import Target, kept, target
 
 from .mla_fwd_decode import flydsl_mla_reduce_v1, require_partials
 
@@ -340,7 +339,7 @@ class _Tile(_Compiled):
         _attend(given, output, self.softmax_scale, 0, self.parts, scratch, stream)
 
 
-@functools.lru_cache(maxsize=256)
+@kept
 def compile_pa_decode_tile(head_dim: int, query_group_size: int, block_size: int, num_partitions: int,
                            softmax_scale: float | None = None, query_dtype: str = "bf16", per_token_kv: bool = False,
                            query_length: int = 1, trans_v: bool = False) -> Any:
@@ -361,7 +360,7 @@ class _Window(_Compiled):
                 combined=False)
 
 
-@functools.lru_cache(maxsize=256)
+@kept
 def compile_pa_decode_sw(sliding_window: int, max_context_partition_num: int, softmax_scale: float | None = None,
                          trans_v: bool = False, query_group_size: int = 16, per_token_kv: bool = False,
                          query_length: int = 1, query_input_dtype: str = "bf16", head_dim: int = 128) -> Any:
@@ -385,7 +384,7 @@ class _WindowReduce:
                max_logits.view(-1), output, output.numel() // self.head_size, self.parts, stream=stream)
 
 
-@functools.lru_cache(maxsize=256)
+@kept
 def compile_pa_decode_sw_reduce(*, max_context_partition_num: int, query_seq_len: int, query_group_size: int,
                                 head_size: int, output_dtype_str: str, logits_dtype_str: str = "bf16") -> Any:
     """``launch(output, exp_sums, max_logits, temporary_output, stream=None)``: adds what :func:`compile_pa_decode_sw`
@@ -402,7 +401,7 @@ class _Metadata(_Compiled):
         _by_metadata(given, output, self.softmax_scale, metadata, stream, reduced=False)
 
 
-@functools.lru_cache(maxsize=256)
+@kept
 def compile_pa_decode_metadata(softmax_scale: float | None = None, trans_v: bool = False, query_group_size: int = 16,
                                per_token_kv: bool = False, query_length: int = 1, query_input_dtype: str = "bf16",
                                head_dim: int = 128, block_size: int = METADATA_BLOCK,

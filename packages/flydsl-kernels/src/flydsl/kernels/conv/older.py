@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,7 @@ from ..host.arrays import contiguous
 from ..host.arrays import launch as run
 from ..host.config import require
 from ..host.dtypes import dtype_name
-from ..target import target
+from ..target import kept, target
 
 __all__ = ["compile_conv3d_implicit", "compile_conv3d_implicit_fp8", "conv3d_implicit", "conv3d_implicit_fp8"]
 
@@ -38,7 +37,7 @@ def conv3d_implicit_fp8(x: Any, weight: Any, bias: Any = None, stride: Any = 1, 
     return conv3d_implicit(x, weight, bias, stride, padding, stream=stream)
 
 
-@functools.lru_cache(maxsize=256)
+@kept
 def compile_conv3d_implicit(n: int, c: int, d: int, h: int, w: int, k: int, kt: int, kh: int, kw: int, st: int, sh: int,
                             sw: int, pt: int, ph: int, pw: int, has_bias: bool = False, splitk: int = 1,
                             tile: Any = None, wgm: int = 1) -> Callable[..., None]:
@@ -54,7 +53,7 @@ def compile_conv3d_implicit(n: int, c: int, d: int, h: int, w: int, k: int, kt: 
                      has_bias, 2, splitk > 1)
 
 
-@functools.lru_cache(maxsize=256)
+@kept
 def compile_conv3d_implicit_fp8(n: int, c: int, d: int, h: int, width: int, k: int, kt: int, kh: int, kw: int, st: int,
                                 sh: int, sw: int, pt: int, ph: int, pw: int, has_bias: bool = False,
                                 wgm: int = 1) -> Callable[..., None]:
