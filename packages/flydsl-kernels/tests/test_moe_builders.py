@@ -242,6 +242,7 @@ def test_operands_that_do_not_fit_are_refused():
             launcher(*{**given, name: less}.values(), *sizes)
 
 
+@pytest.mark.one_arch
 @pytest.mark.parametrize("in_dtype", ["int8", "int8smooth", "int4", "fp8", "blocks"])
 @pytest.mark.parametrize("stage", [1, 2])
 def test_scales_that_do_not_fit_are_refused(in_dtype, stage):

@@ -86,6 +86,7 @@ QUANT = cases([(6, 512, "f16"), (3, 131, "f32"), (2, 4096, "bf16"), (5, 1000, "b
               [(64, 8192, "bf16"), (33, 2047, "f16"), (2, 70001, "f32")])
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("quant", ["i8", "fp8"])
 @pytest.mark.parametrize(("m", "n", "dtype"), QUANT)
 def test_quantised(m, n, dtype, quant):

@@ -319,7 +319,7 @@ def beyond_results(run):
 
 
 @each([d for d in HERE if d.workspace is not None])
-@pytest.mark.parametrize("m", [6, 600])
+@pytest.mark.parametrize("m", [6, pytest.param(600, marks=pytest.mark.one_arch)])
 def test_workspace_is_what_is_stated(op, m):
     arguments = sample(op, m)
     op.run(*arguments)  # weights are put in the order of their kernel
