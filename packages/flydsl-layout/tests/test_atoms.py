@@ -271,3 +271,12 @@ def test_copy_lookup() -> None:
         copy_atoms("gfx803")
     with pytest.raises(LayoutError, match="is text"):
         copy_atom(128)  # type: ignore[arg-type]
+
+
+def test_scaled_atoms_of_two_orders_are_those_of_the_hardware() -> None:
+    """Where A and B order K differently, layouts of one order would pair elements of different k."""
+    square = [i for i in mma_atoms() if i.scale is not None and i.shape_mnk[0] == i.shape_mnk[1]]
+    mixed = [i for i in square if i.hardware_a != i.hardware_b]
+    assert len(mixed) == 2 * 12 + 2 * 12  # 8-bit formats by narrower ones, of two shapes and of two scales
+    for info in mixed:
+        assert (info.atom.a, info.atom.b) == (info.hardware_a, info.hardware_b), info.name

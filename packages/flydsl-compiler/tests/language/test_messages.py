@@ -69,6 +69,16 @@ MISTAKES = {
     "Y[t] = np.array([1.0, 2.0])[t]": "NumPy is indexed while tracing; pass the array to the kernel as a tensor",
     "Y[t] = 1.0 if 3.0 in X else 0.0": "`in` needs values that are known while tracing",
     "Y[t] = endless(t)": "a helper calls itself for ever while tracing: .*write a loop",
+    "Y[t] = 1.0 if t < n and X else 0.0": "Tensor to Boolean conversion is not supported",
+    "fx.zipped_divide(X, 16)": r"an iterable of tile modes, got int: one mode is \(16,\)",
+    "fx.composition(fx.make_layout(64, 1), (2, 3))": r"by mode, fx.make_tile\(...\)\) must be a Layout or Tile",
+    "fx.syncthreads()": r"has no attribute 'syncthreads': fx.barrier\(\)",
+    "fx.local_tile(X, (16,), (0,))": r"no attribute 'local_tile': fx.flat_divide\(t, tile\)",
+    "fx.make_tiled_copy_tv(fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float32), fx.make_layout((4, 16), (16, 1)), "
+    "fx.make_layout((1, 1), (1, 1))).get_slice(t).partition_S(X)":
+        r"the source has rank 1, .* is partitioned by a tile of 2 modes: fx.make_view\(fx.get_iter\(t\), layout\)",
+    "fx.make_tiled_mma(fx.make_mma_atom(fx.UniversalFMA(fx.Float32)), fx.make_layout((8, 8, 1), (1, 8, 0)))"
+    ".get_slice(t).partition_C(X)": "the operand has rank 1, .* is partitioned by a tile of 2 modes",
     "fx.Swizzle(3, 2, 3)": r"make one with fx.static\(fx.SwizzleType.get\(3, 2, 3\)\)",
     "fx.Layout((4, 8))": r"Layout wraps a value of a trace, got tuple; new ones come from the fx.make_\* functions",
     "fx.make_tiled_copy_A(None, fx.make_layout(4, 1))": "tiled_mma must be a TiledMma, got Layout",

@@ -29,6 +29,7 @@ CASES: dict[str, tuple[str, Any]] = {
         "a = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 64, 64]).peek()\n"
         "l = fx.make_composed_layout(fx.static(fx.SwizzleType.get(2, 1, 2)), fx.make_layout((8, 8), (8, 1)))\n"
         "v = a.view(l)\nv[t // 8, t % 8] = X[t]\nfx.barrier()\nY[t] = v[t % 8, t // 8]", I % 8 * 8 + I // 8),
+    "one entry for one mode": ("Y[(t,)] = X[(63 - t,)] + X[[0]]", 63 - I),
     "nested vector load": (
         "r = fx.make_rmem_tensor(((2, 2), 2), fx.Float32)\nfor q in fx.range_constexpr(8):\n    r[q] = X[t] + q\n"
         "v = r.load()\nassert v.shape == ((2, 2), 2)\nY[t] = v[5] * 100.0 + v[0]", (I + 5) * 100 + I),

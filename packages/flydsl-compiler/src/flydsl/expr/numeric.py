@@ -358,7 +358,7 @@ class Boolean(BooleanOperators, Integer):
         x = numpy_scalar(x)
         if isinstance(x, (bool, int, float)):
             self.value = int(bool(x))
-        elif isinstance(x, ir.Value) and not isinstance(x.type, ir.VectorType):
+        elif isinstance(x, ir.Value) and isinstance(x.type, (ir.IntegerType, ir.IndexType, ir.FloatType)):
             self.value = _emit.to_i1(x)
         else:
             raise ValueError(f"{type(x).__name__} to Boolean conversion is not supported")

@@ -57,6 +57,19 @@ _HERE_INSTEAD = [
      "these are of the part of one thread, .get_slice(fx.thread_idx.x)"),
 ]
 
+#: Names of CuTe and CUDA that a module of ours does not have: what to write.
+_NAME_INSTEAD = {
+    "arch": "indices and barriers are fx.thread_idx.x, fx.block_idx.x, fx.barrier()",
+    "cute": "its functions are fx.make_layout and so on",
+    "local_tile": "fx.flat_divide(t, tile)[None, None, i, j] is the tile (i, j)",
+    "make_tensor": "fx.make_view(pointer, layout), in registers fx.make_rmem_tensor(shape, dtype)",
+    "make_swizzle": "fx.static(fx.SwizzleType.get(mask, base, shift))",
+    "syncthreads sync_threads": "fx.barrier()",
+    "threadIdx blockIdx blockDim gridDim": "fx.thread_idx, fx.block_idx, fx.block_dim, fx.grid_dim",
+    "zeros ones": "fx.full(shape, value, dtype)",
+    "make_fragment_A make_fragment_B make_fragment_C": "a method of the tiled MMA, mma.make_fragment_A(tile)",
+}
+
 
 def with_article(name: str) -> str:
     """``an Int32``, ``a Uint32``."""
@@ -81,12 +94,17 @@ def _near(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {', '.join(near)}?" if near else ""
 
 
+def _near_in(module: ModuleType, name: str) -> str:
+    instead = next((text for names, text in _NAME_INSTEAD.items() if name in names.split()), "")
+    return f": {instead}" if instead else _near(name, _public(module))
+
+
 def misuse(error: BaseException) -> str:
     """What to say of an error that Python, NumPy or torch raised over a value of the language; "" for any other."""
     if isinstance(error, AttributeError):
         holder, name = getattr(error, "obj", None), getattr(error, "name", None)
         if name and isinstance(holder, ModuleType) and holder.__name__.startswith("flydsl."):
-            return str(error) + _near(name, _public(holder))
+            return str(error) + _near_in(holder, name)
         if not name or not type(holder).__module__.startswith(("flydsl.", "flydsl._mlir")):
             return ""
         classes = [c for c in type(holder).__mro__ if c.__module__.startswith(("flydsl.expr", "flydsl.compiler"))]
@@ -106,4 +124,4 @@ def misuse(error: BaseException) -> str:
 def missing_in_module(message: str) -> str:
     """Names like the one that a module of ours does not have."""
     found = re.fullmatch(r"module '(flydsl\.[\w.]+)' has no attribute '(\w+)'", message)
-    return _near(found[2], _public(sys.modules[found[1]])) if found and found[1] in sys.modules else ""
+    return _near_in(sys.modules[found[1]], found[2]) if found and found[1] in sys.modules else ""

@@ -170,7 +170,7 @@ Int Algebra::ceilDiv(const Int &a, const Int &b) {
   if (b.is(0))
     return fail("division by zero").num;
   if (a.isStatic && b.isStatic)
-    return staticInt((int64_t(a.value) + b.value - 1) / b.value);
+    return staticInt(llvm::divideCeilSigned(int64_t(a.value), int64_t(b.value)));
   if (a.is(0) || a.is(1))
     return a;
   return emit<arith::CeilDivSIOp>(dynamicResult(a, b, 1), a, b);

@@ -96,10 +96,14 @@ static FailureOr<Value> guarded(OpBuilder &b, Location loc, Value pred, Value ot
 //===------------------------------------------------------------------------===//
 
 /// Bytes that one call moves: booleans take a byte each, whatever width the atom gives them.
-static int32_t countBytes(CopyOpUniversalCopyType op, Type atomTy, Type memoryTy) {
+static FailureOr<int32_t> countBytes(Location loc, CopyOpUniversalCopyType op, Type atomTy,
+                                     Type memoryTy) {
   auto atom = dyn_cast_or_null<CopyAtomType>(atomTy);
   if (atom && getElementType(memoryTy).isInteger(1))
     return op.getBitSize() / atom.getValBits();
+  if (op.getBitSize() % 8 != 0)
+    return emitError(loc, "a universal copy through memory needs whole bytes, got ")
+           << op.getBitSize() << " bits";
   return op.getBitSize() / 8;
 }
 
@@ -118,12 +122,11 @@ LogicalResult CopyOpUniversalCopyType::emitAtomCall(OpBuilder &builder, Location
                                                     Value src, Value dst, Value pred) const {
   if (failed(checkSpace(loc, srcTy, *this)) || failed(checkSpace(loc, dstTy, *this)))
     return failure();
-  int32_t bytes = countBytes(*this, atomTy, srcTy);
-  if (getBitSize() % 8 != 0)
-    return emitError(loc, "a universal copy through memory needs whole bytes, got ")
-           << getBitSize() << " bits";
+  FailureOr<int32_t> bytes = countBytes(loc, *this, atomTy, srcTy);
+  if (failed(bytes))
+    return failure();
   return guarded(builder, loc, pred, Value(), [&](OpBuilder &b) -> FailureOr<Value> {
-    Value size = arith::ConstantIntOp::create(b, loc, bytes, 32);
+    Value size = arith::ConstantIntOp::create(b, loc, *bytes, 32);
     LLVM::MemcpyOp::create(b, loc, swizzledAddress(b, loc, dst, dstTy),
                            swizzledAddress(b, loc, src, srcTy), size, /*isVolatile=*/false);
     return Value();
@@ -137,13 +140,18 @@ FailureOr<Value> CopyOpUniversalCopyType::emitAtomCallSSA(OpBuilder &builder, Lo
   if (failed(checkSpace(loc, srcTy, *this)) || failed(checkSpace(loc, dstTy, *this)))
     return failure();
   bool fromMemory = isa<fly::MemRefType>(srcTy);
+  FailureOr<int32_t> bytes = 0;
+  if (fromMemory || !resultTy)
+    bytes = countBytes(loc, *this, atomTy, fromMemory ? srcTy : dstTy);
+  if (failed(bytes))
+    return failure();
   if (resultTy && !fromMemory && resultTy != src.getType())
     return emitError(loc) << "a copy of a value has its type, got " << src.getType() << " to " << resultTy;
   Value other = resultTy && pred ? dst : Value();
   return guarded(builder, loc, pred, other, [&](OpBuilder &b) -> FailureOr<Value> {
     Value value = src;
     if (fromMemory) {
-      Type type = resultTy ? resultTy : Type(b.getIntegerType(countBytes(*this, atomTy, srcTy) * 8));
+      Type type = resultTy ? resultTy : Type(b.getIntegerType(*bytes * 8));
       value = loadValue(b, loc, type, swizzledAddress(b, loc, src, srcTy), srcTy,
                         accessAlignment(srcTy, getAccessType(type, getElementType(srcTy))));
     }

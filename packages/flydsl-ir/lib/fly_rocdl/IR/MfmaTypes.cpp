@@ -170,11 +170,21 @@ static std::optional<MmaInstruction> getInstruction(MmaOpCDNA4_MFMAScaleType op)
   return result;
 }
 
+// Of `elem` next to an operand of `other`. The instruction takes 8-bit values in two runs of k, narrower
+// ones in one. Two 8-bit operands keep the published single run, which only reorders their sum.
+static fly::LayoutAttr getMfmaScaleLayoutAB(MLIRContext *ctx, int32_t m, int32_t k, Type elem,
+                                            Type other) {
+  if (!isAnyF8(elem) || isAnyF8(other))
+    return getMfmaLayoutAB(ctx, m, k);
+  int32_t groups = 64 / m, run = k / groups / 2;
+  return makeLayout(ctx, {{m, groups}, {run, 2}}, {{1, m * run}, {m, m * run * groups}});
+}
+
 Attribute MmaOpCDNA4_MFMAScaleType::getThrValLayoutA() const {
-  return getMfmaLayoutAB(getContext(), getM(), getK());
+  return getMfmaScaleLayoutAB(getContext(), getM(), getK(), getElemTyA(), getElemTyB());
 }
 Attribute MmaOpCDNA4_MFMAScaleType::getThrValLayoutB() const {
-  return getMfmaLayoutAB(getContext(), getN(), getK());
+  return getMfmaScaleLayoutAB(getContext(), getN(), getK(), getElemTyB(), getElemTyA());
 }
 Attribute MmaOpCDNA4_MFMAScaleType::getThrValLayoutC() const {
   return getMfmaLayoutC(getContext(), getN());

@@ -212,11 +212,11 @@ LogicalResult MmaOpGFX1250_WMMAType::verify(EmitError emitError, int32_t m, int3
   return success();
 }
 
-/// A or B with 16 rows.
-static fly::LayoutAttr getGfx1250LayoutAB(MLIRContext *ctx, int32_t k) {
+/// A or B with 16 rows: runs of k alternate between the halves of the wave.
+static fly::LayoutAttr getGfx1250LayoutAB(MLIRContext *ctx, int32_t k, int32_t run = 8) {
   if (k == 4)
     return makeLayout(ctx, {{16, 2}, 2}, {{1, 32}, 16});
-  return makeLayout(ctx, {{16, 2}, {8, k / 16}}, {{1, 128}, {16, 256}});
+  return makeLayout(ctx, {{16, 2}, {run, k / 2 / run}}, {{1, 16 * run}, {16, 32 * run}});
 }
 
 // The 16-bit accumulators have the order of the 32-bit ones: rows 2j and 2j+1 share a register.
@@ -276,13 +276,21 @@ static MmaInstruction getGfx1250Scale(MmaOpGFX1250_WMMAScaleType op) {
           VectorType::get(op.getM() / 2, op.getElemTyAcc())};
 }
 
+// Of `elem` next to an operand of `other`. The instruction takes 8-bit values in runs of 16 k, narrower
+// ones in runs of 32. Operands of one order keep the published runs of 8, which only reorder their sum.
+static fly::LayoutAttr getGfx1250ScaleLayoutAB(MLIRContext *ctx, int32_t k, Type elem, Type other) {
+  if (isAnyF8(elem) == isAnyF8(other))
+    return getGfx1250LayoutAB(ctx, k);
+  return getGfx1250LayoutAB(ctx, k, isAnyF8(elem) ? 16 : 32);
+}
+
 Attribute MmaOpGFX1250_WMMAScaleType::getThrValLayoutA() const {
   if (getM() == 32)
     return makeLayout(getContext(), {32, 128}, {1, 32});
-  return getGfx1250LayoutAB(getContext(), getK());
+  return getGfx1250ScaleLayoutAB(getContext(), getK(), getElemTyA(), getElemTyB());
 }
 Attribute MmaOpGFX1250_WMMAScaleType::getThrValLayoutB() const {
-  return getGfx1250LayoutAB(getContext(), getK());
+  return getGfx1250ScaleLayoutAB(getContext(), getK(), getElemTyB(), getElemTyA());
 }
 Attribute MmaOpGFX1250_WMMAScaleType::getThrValLayoutC() const {
   if (getM() == 32)

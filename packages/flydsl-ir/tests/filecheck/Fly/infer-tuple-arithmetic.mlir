@@ -190,6 +190,16 @@ func.func @shape_div_21(%a: !fly.int_tuple<(12,(8,9))>, %b: !fly.int_tuple<(4,(2
 
 // -----
 
+// Rounded up for either sign, as arith.ceildivsi does at run time.
+// CHECK-LABEL: func.func @ceil_div_negative(
+// CHECK: fly.ceil_div{{.*}} -> !fly.int_tuple<(-1,-3)>
+func.func @ceil_div_negative(%a: !fly.int_tuple<(-5,7)>, %b: !fly.int_tuple<(4,-2)>) {
+  %r = fly.ceil_div(%a, %b) : (!fly.int_tuple<(-5,7)>, !fly.int_tuple<(4,-2)>) -> !fly.int_tuple<(-1,-3)>
+  return
+}
+
+// -----
+
 // CHECK-LABEL: func.func @ceil_div_22(
 // CHECK: fly.ceil_div{{.*}} -> !fly.int_tuple<(2,7,9)>
 func.func @ceil_div_22(%a: !fly.int_tuple<(5,7,9)>, %b: !fly.int_tuple<4>) {

@@ -174,6 +174,19 @@ gpu.module @m {
 // -----
 
 gpu.module @m {
+  gpu.func @bit_copy_ssa(%s: !fly.memref<i8, global, 1:1>) kernel {
+    %a = fly.make_copy_atom {valBits = 7 : i32} : !fly.copy_atom<!fly.universal_copy<7>, 7>
+    // expected-error @+3 {{a universal copy through memory needs whole bytes, got 7 bits}}
+    // expected-error @+2 {{cannot emit '!fly.universal_copy<7>'}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call_ssa'}}
+    %v = fly.copy_atom_call_ssa(%a, %s) {operandSegmentSizes = array<i32: 1, 1, 0, 0>} : (!fly.copy_atom<!fly.universal_copy<7>, 7>, !fly.memref<i8, global, 1:1>) -> i7
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @m {
   gpu.func @tdm_element(%s: !fly.memref<f4E2M1FN, global, 64:1>, %d: !fly.memref<f4E2M1FN, shared, 64:1>) kernel {
     %a = fly.make_copy_atom {valBits = 4 : i32} : !fly.copy_atom<!fly_rocdl.gfx1250.tdm<rank = 1, warps = 1, pad = 0, 0, cache = 0, barrier = false, timeout = false>, 4>
     // expected-error @+3 {{gfx1250 TDM moves elements of 1, 2, 4 or 8 bytes, got 'f4E2M1FN'}}

@@ -176,7 +176,10 @@ def _mfma() -> Iterator[MmaAtomInfo]:
 
 
 def _mfma_mx() -> Iterator[MmaAtomInfo]:
-    """The f8f6f4 instructions, with and without block scales; A and B formats mix freely."""
+    """The f8f6f4 instructions, with and without block scales; A and B formats mix freely.
+
+    Next to a narrower operand the atom's 8-bit one has the order of the instruction.
+    """
     for m, k in ((16, 128), (32, 64)):
         g = 64 // m
         declared = Layout(((m, g), 32), ((1, m * 32), m))
@@ -188,7 +191,7 @@ def _mfma_mx() -> Iterator[MmaAtomInfo]:
             for prefix, scale in (("mfma_scale", Layout((64, 1), (1, 0))), ("mfma", None)):
                 yield _info(
                     f"{prefix}_f32_{m}x{m}x{k}_{kind}", CDNA4, (a, b, "f32"), (m, m, k), WAVE64,
-                    declared, declared, c, (ha, hb, None), scale=scale,
+                    *((ha, hb) if ha != hb else (declared, declared)), c, (ha, hb, None), scale=scale,
                 )
 
 
@@ -276,7 +279,7 @@ def _gfx1250_mx() -> Iterator[MmaAtomInfo]:
         for prefix in ("wmma_scale", "wmma_scale16", "wmma"):
             yield _info(
                 f"{prefix}_f32_16x16x128_{kind}", GFX1250, (a, b, "f32"), (16, 16, 128), WAVE32,
-                d, d, c, (ha, hb, None), scale=scales.get(prefix),
+                *((ha, hb) if ha != hb else (d, d)), c, (ha, hb, None), scale=scales.get(prefix),
             )
     # 32x16: rows 0-15 in the first half of the registers, rows 16-31 in the second; the column stride of C is 32.
     a32, b16 = Layout(((16, 2), (32, 2, 2)), ((1, 32 * 32), (32, 32 * 64, 16))), runs(128, 32)

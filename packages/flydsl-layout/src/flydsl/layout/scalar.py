@@ -176,6 +176,13 @@ def tdiv(a: int, b: int) -> int:
     return q if (a >= 0) == (b >= 0) else -q
 
 
+def cdiv(a: int, b: int) -> int:
+    """Division rounding up, for operands of either sign."""
+    if b == 0:
+        raise LayoutError(f"division by zero: {a} / 0")
+    return -(-a // b)
+
+
 def trem(a: int, b: int) -> int:
     """Remainder with the sign of the dividend."""
     return a - b * tdiv(a, b)
@@ -272,7 +279,7 @@ def ceil_div(a: Leaf, b: Leaf) -> Leaf:
     hole = a is None
     a, b = _num("ceil_div", a), _num("ceil_div", b)
     if type(a) is int and type(b) is int:
-        return tdiv(a + b - 1, b)
+        return cdiv(a, b)
     _nonzero("ceil_div", a, b)
     if hole:
         return None
@@ -286,7 +293,7 @@ def shape_div(a: Leaf, b: Leaf) -> Leaf:
     if type(a) is int and type(b) is int:
         if b == 0 or (a % b and (a == 0 or b % a)):
             raise LayoutError(f"shape_div({a}, {b}): neither divides the other")
-        return tdiv(a + b - 1, b)
+        return cdiv(a, b)
     _nonzero("shape_div", a, b)
     if hole:
         return None
@@ -356,7 +363,7 @@ _EVAL: dict[str, Callable[[int, int], int]] = {
     "mod": trem,
     "min": min,
     "max": max,
-    "ceil_div": lambda a, b: tdiv(a + b - 1, b),
+    "ceil_div": cdiv,
     **_COMPARE,
 }
 
@@ -383,7 +390,6 @@ _CONDITIONS: dict[str, tuple[Callable[..., bool], str]] = {
         ),
         "modes of small stride carry into the next element of {0}",
     ),
-    "alone": (lambda s, d: s == 1 or d == 0, "the mode {0}:{1} has a dynamic stride, which the dialect leaves out"),
 }
 #: (what was computed, name of the condition, its operands).
 Condition: TypeAlias = tuple[str, str, tuple[Leaf, ...]]

@@ -154,16 +154,27 @@ def _tensor(value: Any, what: str) -> Tensor:
     return value
 
 
+def _partitioned(value: Any, what: str, modes: int) -> Tensor:
+    """The tensor, which has to have at least the modes of the tile that it is partitioned by."""
+    tensor = _tensor(value, what)
+    if tensor.rank < modes:
+        raise ValueError(f"the {what} has rank {tensor.rank}, {tensor}, but is partitioned by a tile of {modes} modes: "
+                         "fx.make_view(fx.get_iter(t), layout) gives it as many")
+    return tensor
+
+
 @dsl_loc_tracing
 def tiled_copy_partition_src(tiled_copy: TiledCopy, tensor: Any, thr: Any) -> Tensor:
     """Source elements of thread `thr`: ``((AtomV, TV), Rest...)``."""
-    return fly.tiled_copy_partition_src(tiled_copy, _tensor(tensor, "source"), to_int_tuple(thr))
+    source = _partitioned(tensor, "source", tiled_copy.type.tile_mn.rank)
+    return fly.tiled_copy_partition_src(tiled_copy, source, to_int_tuple(thr))
 
 
 @dsl_loc_tracing
 def tiled_copy_partition_dst(tiled_copy: TiledCopy, tensor: Any, thr: Any) -> Tensor:
     """Destination elements of thread `thr`: ``((AtomV, TV), Rest...)``."""
-    return fly.tiled_copy_partition_dst(tiled_copy, _tensor(tensor, "destination"), to_int_tuple(thr))
+    destination = _partitioned(tensor, "destination", tiled_copy.type.tile_mn.rank)
+    return fly.tiled_copy_partition_dst(tiled_copy, destination, to_int_tuple(thr))
 
 
 @dsl_loc_tracing
@@ -175,7 +186,8 @@ def tiled_copy_retile(tiled_copy: TiledCopy, tensor: Any) -> Tensor:
 @dsl_loc_tracing
 def tiled_mma_partition(operand: Any, tiled_mma: TiledMma, tensor: Any, thr: Any) -> Tensor:
     """Elements of an operand that thread `thr` holds."""
-    return fly.tiled_mma_partition(_mma_operand(operand), tiled_mma, _tensor(tensor, "operand"), to_int_tuple(thr))
+    return fly.tiled_mma_partition(_mma_operand(operand), tiled_mma, _partitioned(tensor, "operand", 2),
+                                   to_int_tuple(thr))
 
 
 @dsl_loc_tracing
@@ -198,7 +210,7 @@ def mma_make_fragment(operand: Any, tiled_mma: TiledMma, tensor: Any, *, stages:
         raise ValueError(f"stages must be a positive int, got {stages!r}")
     if isinstance(tensor, (tuple, list)):
         tensor = _stand_in(tuple(tensor), MmaOperand(int(operand)), tiled_mma)
-    return fly.mma_make_fragment(_mma_operand(operand), tiled_mma, _tensor(tensor, "operand"), stages=stages)
+    return fly.mma_make_fragment(_mma_operand(operand), tiled_mma, _partitioned(tensor, "operand", 2), stages=stages)
 
 
 def _stand_in(shape: tuple[Any, ...], operand: Any, tiled_mma: TiledMma) -> Tensor:

@@ -295,7 +295,8 @@ def coalesce(layout: X, pattern: Any = None) -> X:
 @dsl_loc_tracing
 def composition(a: X, b: Any) -> X:
     """``c -> a(b(c))``; `b` is a Layout or Tile value."""
-    return fly.composition(a, require(b, (Layout, Tile), "the second operand of composition"))
+    what = "the second operand of composition (fx.make_layout(...) or, by mode, fx.make_tile(...))"
+    return fly.composition(a, require(b, (Layout, Tile), what))
 
 
 @dsl_loc_tracing
@@ -311,7 +312,10 @@ def _divisor(divisor: Any, wildcards: bool, name: str) -> Any:
     if isinstance(divisor, IntTuple):
         divisor = divisor.to_py_value()
     if isinstance(divisor, (str, ir.Value)) or not isinstance(divisor, Iterable):
-        raise TypeError(f"{name} expects a Layout, a Tile or an iterable of tile modes, got {type(divisor).__name__}")
+        hint = f": one mode is ({divisor},)" if isinstance(divisor, int) else ""
+        raise TypeError(
+            f"{name} expects a Layout, a Tile or an iterable of tile modes, got {type(divisor).__name__}{hint}"
+        )
     modes = list(divisor)
     if not wildcards and any(m is None for m in modes):
         raise ValueError(f"{name} does not take None modes; only logical_divide can keep a mode")

@@ -177,7 +177,8 @@ def WMMAScale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, ele
 
     The atom's layouts of A and B are the published ones: half ``h`` of a wave holds ``k = 8 h + v % 8 + 16 (v / 8)``.
     The instruction takes 8-bit values in runs of 16 (``k = 16 h + v % 16 + 32 (v / 16)``), those of 4 and 6 bits in
-    runs of 32. With equal widths and no scales that only reorders the sum (and two 8-bit operands may have scales of
+    runs of 32; an 8-bit operand beside a narrower one, and that one, have these layouts. Operands of one order and
+    without scales are only summed in another order by the published ones (and two 8-bit operands may have scales of
     32); otherwise load the runs by hand. The layouts of 32x16x128 are those of no instruction: its fragments are
     arranged by hand, for `mma_atom_call`.
     """

@@ -27,8 +27,9 @@ def MFMA_Scale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, el
     """MX-scaled MFMA of gfx950. State: ``scale_a``, ``scale_b``.
 
     The atom's layouts of A and B are the published ones: a lane group ``g`` holds ``k = 32 g + v``. The instruction
-    takes 8-bit values as two runs of 16, ``k = 16 g`` and ``k = K / 2 + 16 g``. With two 8-bit operands and no scales
-    that only reorders the sum. With scales of blocks, or beside an operand of 4 or 6 bits, load the two runs by hand.
+    takes 8-bit values as two runs of 16, ``k = 16 g`` and ``k = K / 2 + 16 g``; beside an operand of 4 or 6 bits the
+    layout of an 8-bit one is that. With two 8-bit operands and no scales the published layout only reorders the sum;
+    with scales of blocks, load their two runs by hand.
     """
     a = mlir_type(elem_ty_a)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)

@@ -254,7 +254,8 @@ class Tensor(FlyValue):
             "coordinates (for i in range(n): ... t[i]), or load it (for v in t.load()) when its shape is static"
         )
 
-    def _check_coordinate(self, c: Any) -> None:
+    def _coordinate(self, c: Any) -> Any:
+        """The checked coordinate; one entry for the one mode of a leaf layout is the entry itself."""
         if c is None:
             raise ValueError("t[None] is not supported: use one index per mode, with None for the modes to keep")
         if isinstance(c, slice):
@@ -266,6 +267,9 @@ class Tensor(FlyValue):
             for entry in c:
                 if isinstance(entry, slice):
                     raise TypeError(_NO_SLICE)
+            if len(c) == 1 and c[0] is not None and self.type.layout.is_leaf:
+                return c[0]
+        return c
 
     @overload
     def __getitem__(self, c: int | Numeric | tuple[int | Numeric, ...]) -> Numeric: ...  # type: ignore[overload-overlap]
@@ -279,14 +283,14 @@ class Tensor(FlyValue):
 
         One integer is the colexicographic linear coordinate; a coordinate tensor gives its coordinate.
         """
-        self._check_coordinate(c)
+        c = self._coordinate(c)
         if contains_none(c):
             return functions.slice(self, c)
         return functions.memref_load(self, c)
 
     @dsl_loc_tracing
     def __setitem__(self, c: Any, value: Any) -> None:
-        self._check_coordinate(c)
+        c = self._coordinate(c)
         if contains_none(c):
             functions.slice(self, c).store(value)
         else:
