@@ -77,7 +77,6 @@ def test_left_inverse_of_large_layouts(text: str) -> None:
         ("(8,16):(89847,49048)", "too long to decide"),
         ("(100,100,100):(10007,20101,3000017)", "too many to search"),
         ("(2,?):(2,3)", "does not clear"),
-        ("(4,8):(1,?)", "known at run time only"),
         ("S<2,0,1> o 0 o 8:1", "its own inverse"),
         ("S<1,0,2> o 0 o (2,2):(1,-2)", "no negative index"),
     ],

@@ -175,6 +175,13 @@ def test_values_that_a_symbolic_recast_does_not_admit() -> None:
         substitute(down, d=1)
 
 
+def test_left_inverse_without_a_mode_of_dynamic_stride() -> None:
+    s = Layout((4, 2), (1, sym("d")))
+    with pytest.raises(LayoutError, match="inverse of the other modes only"):
+        L.left_inverse(s)
+    assert L.left_inverse(L.parse("(4,8):(1,?)")) == Layout(4), "of an anonymous symbol nothing can be asked"
+
+
 @given(compact_layouts(3), st.lists(st.sampled_from([2, 3, 4]), min_size=1, max_size=3), st.data())
 def test_divide_by_mode_with_dynamic_strides(a: Layout, t: list[int], data: Any) -> None:
     assume(isinstance(a.shape, tuple) and L.rank(a) >= len(t))

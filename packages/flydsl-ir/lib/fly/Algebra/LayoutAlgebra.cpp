@@ -336,11 +336,6 @@ Layout Algebra::rightInverse(const Layout &l) {
 Layout Algebra::leftInverse(const Layout &l) {
   std::vector<Tuple> shapes, strides;
   flattenInto(coalesce(l), shapes, strides);
-  // A layout without such a mode is an inverse of the others only.
-  if (llvm::any_of(strides, [](const Tuple &d) { return !d.num.isStatic; })) {
-    fail("left inverse of " + textOf(toAttr(l)) + ": a stride is known at run time only");
-    return {Tuple(1), Tuple(0)};
-  }
   SmallVector<Int> prefix = prefixProducts(*this, shapes);
   std::vector<Tuple> outShapes, outStrides{Tuple(0)};
   Int covered = Int::constant(1);

@@ -442,15 +442,6 @@ func.func @left_inverse(%a: !fly.layout<(4,8):(1,2)>) {
 
 // -----
 
-func.func @left_inverse_dynamic(%a: !fly.layout<(4,8):(1,?)>) {
-  // expected-error @+2 {{left inverse of #fly.layout<(4,8):(1,?)>: a stride is known at run time only}}
-  // expected-error @+1 {{failed to infer returned types}}
-  %r = fly.left_inverse(%a) : (!fly.layout<(4,8):(1,?)>) -> !fly.layout<4:1>
-  return
-}
-
-// -----
-
 func.func @too_large(%a: !fly.int_tuple<2147483647>, %b: !fly.int_tuple<2>) {
   // expected-error @+2 {{integer overflow: 4294967294 does not fit in 32 bits}}
   // expected-error @+1 {{failed to infer returned types}}

@@ -108,9 +108,14 @@ def left_inverse(layout: Any) -> Any:
     other static layouts are searched for an answer, which exists more often than not: ``(2,2):(2,3)`` has
     ``(2,3):(1,1)``.
 
-    Raises :class:`LayoutError` if the layout is not injective or no layout is a left inverse; also if a stride is
-    dynamic, if the strides do not nest and an extent is dynamic, and where the search has to stop undecided (thousands
-    of coordinates, or strides of many digits, that have no common structure).
+    Raises :class:`LayoutError` if the layout is not injective or no layout is a left inverse; also if the strides do
+    not nest and some of them are dynamic, and where the search has to stop undecided (thousands of coordinates, or
+    strides of many digits, that have no common structure).
+
+    Modes of dynamic stride are left out, as by the ``fly`` dialect: what is known of them is too little to answer more.
+    So the result speaks of the coordinates that are 0 there; that is the whole layout only where such a mode has
+    extent 1 or stride 0.  With named symbols :func:`substitute` refuses all other values; a result without a leaf
+    that could remember to is an error at once.
 
     Of a swizzled layout ``w o t o L`` it is ``left_inverse(L) o -t o [w o 0 o n:1]``.
     """
@@ -118,11 +123,10 @@ def left_inverse(layout: Any) -> Any:
         return _left_inverse_swizzled(layout)
     layout = plain(layout, "left_inverse")
     modes = _leaf_list(layout)
-    if any(type(d) is Dyn for _, d in modes):  # a layout without such a mode is an inverse of the others only
-        raise LayoutError(f"left_inverse({layout}): a stride is known at run time only")
     prefix, known = _by_stride(modes)
     found = [mode for mode in known if mode[0]]
-    conditions: list[sc.Condition] = []
+    left_out = _left_out(layout, modes)
+    conditions = list(left_out)
     reach = 1
     shapes: list[Leaf] = []
     strides: list[Leaf] = [0]
@@ -144,7 +148,19 @@ def left_inverse(layout: Any) -> Any:
         reach *= g
         top = previous = s
     shapes.append(top)
-    return under_conditions(conditions, *coalesce_pair(tuple(shapes), tuple(strides)))
+    answer = under_conditions(conditions, *coalesce_pair(tuple(shapes), tuple(strides)))
+    if sc.named(left_out) and not sc.conditions_of((answer.shape, answer.stride)):
+        raise LayoutError(
+            f"left_inverse({layout}): a mode has a dynamic stride, and {answer}, which leaves it out, is an inverse of"
+            " the other modes only"
+        )
+    return answer
+
+
+def _left_out(layout: Layout, modes: list[Pair]) -> list[sc.Condition]:
+    """The dialect leaves modes of dynamic stride out of a left inverse; that is right where they have one element."""
+    dynamic = [(s, d) for s, d in modes if type(d) is Dyn]
+    return [(f"left_inverse({layout})", "alone", (s, d)) for s, d in dynamic]
 
 
 def _searched(layout: Layout, modes: list[tuple[int, int, int]]) -> Layout:

@@ -390,6 +390,7 @@ _CONDITIONS: dict[str, tuple[Callable[..., bool], str]] = {
         ),
         "modes of small stride carry into the next element of {0}",
     ),
+    "alone": (lambda s, d: s == 1 or d == 0, "the mode {0}:{1} has a dynamic stride, which the dialect leaves out"),
 }
 #: (what was computed, name of the condition, its operands).
 Condition: TypeAlias = tuple[str, str, tuple[Leaf, ...]]
