@@ -212,6 +212,33 @@ def test_the_older_name():
     assert torch.equal(conv3d_implicit(x, w, None, 1, 1, splitk=2, tile=(64, 64, 2, 2)), ops.conv(x, w, padding=1))
 
 
+@pytest.mark.parametrize("switch", ["argument", "environment"])
+def test_the_older_name_searches_for_a_tile(switch, monkeypatch, tmp_path):
+    from flydsl.kernels.conv import older
+    from flydsl.kernels.conv.config import TILES
+
+    monkeypatch.setenv("FLYDSL_AUTOTUNE_CACHE_DIR", str(tmp_path))
+    older._searched.cache_clear()
+    x, w, bias = random(1, 5, 6, 7, dtype="bf16"), random(3, 5, 3, 3, dtype="bf16", seed=1), random(3)
+    exact = F.conv2d(x.double(), w.double(), bias.double(), padding=1)
+    taken, run = [], older.forced
+    monkeypatch.setattr(older, "forced", lambda tile: taken.append(tuple(tile.values())) or run(tile))
+    monkeypatch.setenv("FLYDSL_CONV3D_AUTOTUNE", "1" if switch == "environment" else "0")
+    option = {} if switch == "environment" else {"autotune": True}
+    with pytest.raises(ValueError, match="do not fit x"):
+        conv3d_implicit(x, w[:, :4], **option)
+    assert not taken and not list(tmp_path.iterdir())
+    close(conv3d_implicit(x, w, bias, 1, 1, **option), exact, STEP["bf16"] * float(exact.abs().max()))
+    assert set(taken) == set(TILES) and list(tmp_path.iterdir())
+    best = taken[-1]
+    taken.clear()
+    older._searched.cache_clear()  # as another process has it
+    close(conv3d_implicit(x, w, bias, 1, 1, **option), exact, STEP["bf16"] * float(exact.abs().max()))
+    assert taken == [best]
+    conv3d_implicit(x, w, bias, 1, 1, autotune=False)
+    assert taken == [best]
+
+
 @pytest.mark.parametrize(("x", "w", "options"), [
     ((1, 32, 3, 5, 6), (70, 32, 3, 3, 3), {"padding": 1}),
     ((2, 5, 9, 12), (24, 5, 5, 5), {"stride": 2, "padding": 2}),

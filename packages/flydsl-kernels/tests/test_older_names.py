@@ -62,6 +62,18 @@ def test_names_exist(module):
     assert all(hasattr(found, name) for name in getattr(found, "__all__", ()))
 
 
+def test_names_without_a_function_can_be_imported():
+    """Programs that import them and do not call them run."""
+    from flydsl.kernels.callers import flydsl_grouped_gemm_a8w4_masked
+    from flydsl.kernels.common import G2SLoader, TorchTensor, lds_load_pack_k32
+
+    for name, function in (("flydsl_grouped_gemm_a8w4_masked", flydsl_grouped_gemm_a8w4_masked),
+                           ("G2SLoader", G2SLoader), ("TorchTensor", TorchTensor),
+                           ("lds_load_pack_k32", lds_load_pack_k32)):
+        with pytest.raises(NotImplementedError, match=f"{name} is not available: .* has only its name; use "):
+            function(1, option=2)
+
+
 def test_every_shared_name_resolves():
     common = importlib.import_module("flydsl.kernels.common")
     assert all(callable(getattr(common, name)) for name in common.__all__)

@@ -165,12 +165,13 @@ class BiasedAttention(SmallAttention):
     """Passes what else its attention function takes."""
 
     more: dict[str, object] = {}
+    mask_dtype = torch.bfloat16
 
     def forward(self, hidden_states):
         q, k, v = (p(hidden_states).unflatten(-1, (-1, self.size)).transpose(1, 2) for p in (self.q, self.k, self.v))
         bias = torch.linspace(-3, 3, 4 * 49).view(1, 4, 7, 7).to(q.dtype)
-        mask = torch.zeros(2, 1, 1, 7, dtype=q.dtype)
-        mask[1, ..., 5:] = torch.finfo(q.dtype).min
+        mask = torch.zeros(2, 1, 1, 7, dtype=self.mask_dtype)
+        mask[1, ..., 5:] = True if self.mask_dtype == torch.bool else torch.finfo(self.mask_dtype).min
         return ALL_ATTENTION_FUNCTIONS.get_interface("eager", biased)(
             self, q, k, v, mask, position_bias=bias, scaling=0.3, **self.more)[0].flatten(2)
 
@@ -214,6 +215,16 @@ def test_what_the_kernel_cannot_attend_is_the_models_own(options, more, reason, 
     kernels.patch(model, only=("Attention",), strict=True)
     with pytest.raises(RuntimeError, match=reason):
         model(x)
+
+
+@pytest.mark.filterwarnings("default")
+def test_an_eager_function_adds_booleans(monkeypatch):
+    monkeypatch.setattr(BiasedAttention, "mask_dtype", torch.bool)
+    model, x, expected = small()
+    report = kernels.patch(model, only=("Attention",))
+    with pytest.warns(UserWarning, match="attention_mask of booleans, which an eager function adds as numbers"):
+        assert relative(model(x), expected) <= 2e-2
+    assert sum(report.patched[0].fallbacks.values()) == 1
 
 
 # ------------------------------------------------------------------------------- activations, embedding, convolution

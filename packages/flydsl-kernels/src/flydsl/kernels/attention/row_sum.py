@@ -40,10 +40,10 @@ class RowSum:
         return exp2((self.base - base) * LOG2E)
 
     def share(self, factor: Any = 1.0) -> Any:
-        """`factor` over the total, 0 of a row that sees nothing."""
-        return (self.total > 0.0).select(factor / self.total, 0.0)
+        """`factor` over the total, 0 of a row that sees nothing; NaN of one with such a score."""
+        return (self.total == 0.0).select(0.0, factor / self.total)
 
     @property
     def log(self) -> Any:
-        """Of the sum of ``e**score``: -inf of a row that sees nothing."""
-        return (self.total > 0.0).select(self.base + fx.math.log2(self.total) * LN2, -math.inf)
+        """Of the sum of ``e**score``: -inf of a row that sees nothing, NaN of one with such a score."""
+        return (self.total == 0.0).select(-math.inf, self.base + fx.math.log2(self.total) * LN2)

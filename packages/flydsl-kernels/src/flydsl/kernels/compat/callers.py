@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from flydsl.kernels.common import absent
 from flydsl.kernels.gemm_callers import (
     flydsl_8wave_gemm_a8,
     flydsl_batched_gemm_mxfp4,
@@ -30,10 +31,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "flydsl_8wave_gemm_a8", "flydsl_a16w4_gemm1", "flydsl_a16w4_gemm2", "flydsl_batched_gemm_mxfp4",
-    "flydsl_flash_attn_func", "flydsl_flash_attn_varlen_func", "flydsl_hgemm", "flydsl_mla_fwd_decode",
-    "flydsl_mla_reduce_v1", "flydsl_moe_sorting_fwd", "flydsl_moe_stage1", "flydsl_moe_stage2", "flydsl_mxfp4_gemm1",
-    "flydsl_mxfp4_gemm2", "flydsl_preshuffle_gemm_a8", "flydsl_qk_norm_rope_quant", "run_preshuffle_gemm_a8_gfx1250",
+    "flydsl_flash_attn_func", "flydsl_flash_attn_varlen_func", "flydsl_grouped_gemm_a8w4_masked", "flydsl_hgemm",
+    "flydsl_mla_fwd_decode", "flydsl_mla_reduce_v1", "flydsl_moe_sorting_fwd", "flydsl_moe_stage1",
+    "flydsl_moe_stage2", "flydsl_mxfp4_gemm1", "flydsl_mxfp4_gemm2", "flydsl_preshuffle_gemm_a8",
+    "flydsl_qk_norm_rope_quant", "run_preshuffle_gemm_a8_gfx1250",
 ]
+
+flydsl_grouped_gemm_a8w4_masked = absent("flydsl_grouped_gemm_a8w4_masked",
+                                         "flydsl_moe_stage1, flydsl_moe_stage2 or flydsl.kernels.ops.moe")
 
 _workspaces: dict[Any, torch.Tensor] = {}
 

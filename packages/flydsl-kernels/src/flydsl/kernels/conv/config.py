@@ -12,6 +12,7 @@ import flydsl.expr as fx
 from ..host.config import KernelConfig, require
 from ..host.dense import Extent
 from ..host.dtypes import FLOATS
+from ..host.tuned import known
 from ..parts.index import align_up, cdiv
 from ..target import MATRIX_ARCHS, Target
 
@@ -187,7 +188,11 @@ def make_config(where: str, target: Target, dtype: str, m: int, columns: int, **
 
 
 def _tile(target: Target, m: int, columns: int) -> tuple[int, int]:
-    """The largest tile that does not waste half of itself and leaves a workgroup for most compute units."""
+    """The largest tile that does not waste half of itself and leaves a workgroup for most compute units, unless a
+    search has another."""
+    found = known("conv", target, "tile", m, columns, 0)
+    if found:
+        return found["block_m"], found["block_n"]
     for block_m, block_n in TILES:
         wasted = align_up(columns, block_n) * 2 > columns * 3 or m * 2 < block_m
         if not wasted and cdiv(m, block_m) * cdiv(columns, block_n) * 2 >= target.compute_units:

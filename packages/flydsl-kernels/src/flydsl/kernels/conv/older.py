@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +12,9 @@ from ..host.arrays import contiguous
 from ..host.arrays import launch as run
 from ..host.config import require
 from ..host.dtypes import dtype_name
+from ..host.tuned import forced
 from ..target import kept, target
+from .config import TILES
 
 __all__ = ["compile_conv3d_implicit", "compile_conv3d_implicit_fp8", "conv3d_implicit", "conv3d_implicit_fp8"]
 
@@ -19,22 +23,48 @@ def conv3d_implicit(x: Any, weight: Any, bias: Any = None, stride: Any = 1, padd
                     stream: Any = None, tile: Any = None, autotune: Any = None) -> Any:
     """``flydsl.kernels.ops.conv`` without dilation and groups, on a stream; not differentiable.
 
-    `splitk`, `tile` and `autotune` chose among kernels that give the same values; here the shapes do.
+    `splitk` and `tile` chose among kernels that give the same values; here the shapes do, or with `autotune` (None:
+    whether ``FLYDSL_CONV3D_AUTOTUNE`` is set and not 0) a search for the tile in the first call of these shapes and
+    dtypes, whose winner later calls and processes take (:mod:`flydsl.autotune`).
     """
     from .op import CONV, convolution
 
+    if autotune is None:
+        autotune = os.environ.get("FLYDSL_CONV3D_AUTOTUNE", "0") not in ("", "0")
+    if autotune:
+        return convolution(lambda *given: _searched()(*given, stream=stream), x, weight, bias, stride, padding)
     return convolution(lambda *given: CONV.run(*given, stream=stream), x, weight, bias, stride, padding)
+
+
+@functools.cache
+def _searched() -> Any:
+    """The convolution whose tile is searched for."""
+    from flydsl.autotune import Config
+    from flydsl.autotune import autotune as tuned
+
+    from .op import CONV
+
+    def conv3d_implicit(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+                        stream: Any = None, **tile: int) -> Any:
+        with forced(tile):
+            return CONV.run(x, weight, bias, stride, padding, dilation, groups, stream=stream)
+
+    def candidates(*given: Any, stream: Any = None) -> list[Any]:
+        CONV.run(*given, stream=stream)  # what no tile can compute is refused before the search
+        return [Config(block_m=m, block_n=n) for m, n in TILES]
+
+    return tuned(configs=candidates, key=["x", "weight", "bias", "stride", "padding"], check=False)(conv3d_implicit)
 
 
 def conv3d_implicit_fp8(x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, stream: Any = None,
                         wgm: Any = None, autotune: Any = None) -> Any:
-    """The same of the chip's fp8, to bfloat16; `wgm` and `autotune` change nothing here.
+    """The same of the chip's fp8, to bfloat16; `wgm` changes nothing here.
 
     Raises:
         ValueError: x is not of fp8.
     """
     require("conv3d_implicit_fp8", x.dtype.itemsize == 1, f"x must be fp8, got {x.dtype}")
-    return conv3d_implicit(x, weight, bias, stride, padding, stream=stream)
+    return conv3d_implicit(x, weight, bias, stride, padding, stream=stream, autotune=autotune)
 
 
 @kept

@@ -151,8 +151,9 @@ _KNOWN = frozenset(inspect.signature(_attend).parameters)
 _PACKED = ("cu_seq_lens_q", "cu_seq_lens_k")  # which functions for packed sequences read without naming them
 
 
-def _refuse_attending(own: Callable[..., Any], query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
-                      attention_mask: Any, dropout: float = 0.0, position_bias: Any = None, **more: Any) -> str:
+def _refuse_attending(own: Callable[..., Any], eager: bool, query: torch.Tensor, key: torch.Tensor,
+                      value: torch.Tensor, attention_mask: Any, dropout: float = 0.0, position_bias: Any = None,
+                      **more: Any) -> str:
     """Why a call of a model's own attention function cannot use the kernel, or ""."""
     dtype, columns = _product_dtype(query), max(query.shape[-1], value.shape[-1])
     if dtype not in (torch.float16, torch.bfloat16):
@@ -166,6 +167,8 @@ def _refuse_attending(own: Callable[..., Any], query: torch.Tensor, key: torch.T
             continue
         if not isinstance(given, torch.Tensor) or given.dim() != 4:
             return f"{name} is no tensor [B, H, queries, keys]"
+        if eager and given.dtype == torch.bool:
+            return f"{name} of booleans, which an eager function adds as numbers"
         if given.requires_grad and torch.is_grad_enabled():
             return f"{name} needs a gradient"
     code = getattr(own, "__code__", None)
@@ -178,7 +181,7 @@ def _refuse_attending(own: Callable[..., Any], query: torch.Tensor, key: torch.T
 
 def _attending(own: Callable[..., Any], eager: bool, module: nn.Module, *args: Any, **kwargs: Any) -> Any:
     """The kernel in the place of an attention function of a model, or that function for what the kernel cannot do."""
-    why = _refuse_attending(own, *args, **kwargs)
+    why = _refuse_attending(own, eager, *args, **kwargs)
     if not why:
         return _attend(module, eager, *args, **kwargs)
     getattr(module.forward, "refused", warnings.warn)(why)  # of what took the place of the module's own

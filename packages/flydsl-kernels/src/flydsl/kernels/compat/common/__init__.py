@@ -38,11 +38,32 @@ _RENAMED = {
     "exp2_amdgcn_scalar": ("flydsl.kernels.parts.mathx", "exp2"),
     "get_dtype_in_kernel": ("flydsl.kernels.host.dtypes", "element_of"), "maxnum": ("flydsl.expr.arith", "maxnumf"),
 }
-__all__ = [*_MODULE_OF, *_RENAMED]
+_ABSENT = (
+    "G2SLoader", "Mfma16x16x128", "S2RLoader", "StoreC", "TiledMmaDriver", "TorchTensor", "buffer_copy_gmem16_dwordx4",
+    "lds_load_pack_k32", "lds_store_16b_xor16", "lds_store_4b_xor16", "lds_store_8b_xor16", "load_b_pack_k32",
+    "load_b_raw_w4a16", "make_fp8_buffer_tensor", "unpack_b_w4a16", "unpack_b_w4a16_groupwise",
+)
+__all__ = [*_MODULE_OF, *_RENAMED, *_ABSENT]
+
+
+def absent(name: str, instead: str) -> _Any:
+    """A function of this name, so that programs that import it and do not call it run: NotImplementedError otherwise.
+
+    Args:
+        instead: what does the same here.
+    """
+
+    def function(*given: _Any, **named: _Any) -> _Any:
+        raise NotImplementedError(f"{name} is not available: flydsl.kernels has only its name; use {instead}")
+
+    function.__name__ = function.__qualname__ = name
+    return function
 
 
 def __getattr__(name: str) -> _Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _ABSENT:
+        return absent(name, "the copies and products of flydsl.expr, or flydsl.kernels.parts")
     module, own = _RENAMED.get(name) or (_MODULE_OF[name], name)
     return getattr(_importlib.import_module(module), own)
