@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from strategies import compact_layouts, layouts
 
 from flydsl.layout import E, Layout, LayoutError, complement, composition, inttuple as it, sym
 from flydsl.layout.algebra import _complement_quick, _complement_static, canon, coalesce_pair
 from flydsl.layout.compose import _Symbolic
 
-settings.register_profile("fast", deadline=None, suppress_health_check=list(HealthCheck), max_examples=300)
-settings.load_profile("fast")
+thorough = settings(max_examples=300)
 
 
+@thorough
 @given(layouts(), layouts(max_size=64))
 def test_coalesce_and_composition(a: Layout, b: Layout) -> None:
     from flydsl.layout import coalesce
@@ -30,6 +30,7 @@ def test_coalesce_and_composition(a: Layout, b: Layout) -> None:
     assert (r.shape, r.stride) == (shape, stride)
 
 
+@thorough
 @given(compact_layouts(), st.integers(1, 400))
 def test_complement(a: Layout, m: int) -> None:
     """The dialect's complement, written out."""
@@ -46,6 +47,7 @@ def test_complement(a: Layout, m: int) -> None:
     assert (r.shape, r.stride) == want
 
 
+@thorough
 @given(st.lists(st.tuples(st.integers(1, 5), st.sampled_from([-4, -1, 0, 1, 2, 3, 4, 8, 24])), min_size=1, max_size=4),
        st.integers(-2, 300))
 def test_quick_complement_is_the_general_one(modes: list[tuple[int, int]], m: int) -> None:
@@ -68,6 +70,7 @@ class _IntLike:
         return self.value
 
 
+@thorough
 @given(layouts(), st.data())
 def test_construction_does_not_depend_on_the_form_of_its_arguments(a: Layout, data: st.DataObject) -> None:
     """Integer-like leaves and tuples of other classes give the layout of plain ints in plain tuples."""

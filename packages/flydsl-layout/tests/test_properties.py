@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 from strategies import compact_layouts, layouts, shapes
 
 from flydsl.layout import (
@@ -58,10 +57,6 @@ from flydsl.layout import (
     zipped_divide,
 )
 from flydsl.layout.inttuple import leaves
-
-EXAMPLES = int(os.environ.get("LAYOUT_EXAMPLES", "150"))
-settings.register_profile("layout", deadline=None, suppress_health_check=list(HealthCheck), max_examples=EXAMPLES)
-settings.load_profile("layout")
 
 
 def definition(layout: Layout, crd: Any) -> int:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 from strategies import compact_layouts, layouts
 
 import flydsl.layout as L
 from flydsl.layout import Basis, Dyn, Layout, LayoutError, coalesce, substitute, sym
-
-EXAMPLES = int(os.environ.get("LAYOUT_EXAMPLES", "150"))
-settings.register_profile("layout", deadline=None, suppress_health_check=list(HealthCheck), max_examples=EXAMPLES)
-settings.load_profile("layout")
 
 
 @st.composite

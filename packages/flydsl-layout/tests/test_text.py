@@ -53,7 +53,7 @@ leaf_tiles = st.one_of(st.integers(1, 99), st.none(), layouts(2)).map(Tile.leaf)
 values = st.one_of(int_tuples, any_layouts, swizzles, coord_swizzles, composed, tiles(), leaf_tiles)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(values)
 def test_parse_inverts_print(x: Any) -> None:
     assert parse(to_fly_type(x)) == x
@@ -65,7 +65,6 @@ def test_parse_inverts_print(x: Any) -> None:
         assert parse(to_text(x)) == x
 
 
-@settings(deadline=None)
 @given(values)
 def test_repr_hash_and_pickle(x: Any) -> None:
     assert pickle.loads(pickle.dumps(x)) == x
@@ -86,7 +85,7 @@ def test_constructors_want_one_profile(shape: Any, stride: Any) -> None:
             make(shape, stride)
 
 
-@settings(deadline=None, max_examples=600)
+@settings(max_examples=600)
 @given(
     st.one_of(st.text(), st.text(alphabet="0123456789()[]{}<>:,|*?oSCEi=- div!fly.layout"), st.text(alphabet="(:),1E?"))
 )

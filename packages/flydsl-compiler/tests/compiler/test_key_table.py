@@ -206,6 +206,7 @@ MISS = {
     "the architecture": setenv("ARCH", "gfx950"),
     "the optimisation level": setenv("FLYDSL_COMPILE_OPT_LEVEL", "1"),
     "debug information": setenv("FLYDSL_DEBUG_ENABLE_DEBUG_INFO", "1"),
+    "a variable of LLVM": setenv("LLVM_GFX1250_ANY_XNACK_CODEGEN", "1"),
     "extra sources": extra_sources,
     "a compile hint": lambda w: w.hints.update(waves_per_eu=2),
     "fast math": lambda w: w.hints.update(fastmath="fast"),

@@ -280,7 +280,7 @@ class Autotuner:
         key += [f"{name}={_key_value(call.by_name.get(name))!r}" for name in self.keys]
         key += [f"{name}:{tensor.dtype}" for name, tensor in sorted(tensors.items())]
         key += [f"{name}:{_stride_pattern(tensor)}" for name, tensor in sorted(tensors.items())]
-        key.append(f"_env_:{key_environment(backend.target.arch, frozenset())!r}")
+        key.append(f"_env_:{key_environment(frozenset())!r}")
         key.append(f"_toolchain_:{toolchain_fingerprint(backend)}")
         key.append(f"_arch_:{current_target().arch}")
         key.append(f"_device_:{json.dumps(_device(), sort_keys=True)}")

@@ -257,7 +257,7 @@ class JitFunction:
         if reads:
             # Another process traced this function and saw what it reads.
             self._environment_reads |= reads
-            call.environment = key_environment(call.backend.target.arch, self._environment_reads)
+            call.environment = key_environment(self._environment_reads)
         return manager
 
     def explain(self, *args: Any, **kwargs: Any) -> Any:
@@ -288,7 +288,7 @@ class JitFunction:
         return Call(
             parameters=parameters, arguments=arguments, signature=tuple(signature), backend=backend, guards=guards,
             hints=self._effective_compile_hints(), reached=owner.identity.reach(), live=owner.identity,
-            lines=with_places(), environment=key_environment(backend.target.arch, self._environment_reads),
+            lines=with_places(), environment=key_environment(self._environment_reads),
         )
 
     # ---- caches
@@ -403,7 +403,7 @@ class JitFunction:
             plain = replace(
                 call,
                 lines=False,
-                environment=key_environment(call.backend.target.arch, self._environment_reads),
+                environment=key_environment(self._environment_reads),
             )
             manager = self._manager(plain.backend, plain.identity)
             if manager is None or not manager.directory.is_dir():
@@ -431,7 +431,7 @@ class JitFunction:
                     call.live.ascribe(call.reached)
                 if reads - self._environment_reads:
                     self._environment_reads |= reads
-                    call.environment = key_environment(call.backend.target.arch, self._environment_reads)
+                    call.environment = key_environment(self._environment_reads)
                     front = call.front_key()
                 try:
                     lowered = MlirCompiler.lower(

@@ -1,4 +1,4 @@
-"""``python -m flydsl.runtime``: facts of the devices and the simulator."""
+"""Devices, the simulator, and what it found out about programs, on the command line."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import json
 import linecache
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -44,22 +45,29 @@ def source_text(location: str) -> str:
     return linecache.getline(file, int(line)).strip() if file and line.isdigit() else ""
 
 
+def _ask(what: str, function: str, code_object: bytes | str | Path, *arguments: Any) -> Any:
+    """What a function of the simulator library says of a code object. ValueError, with `what` failed, if it cannot."""
+    from ._provider import SIMULATOR_LIBRARY, simulator_directory
+
+    data = code_object if isinstance(code_object, bytes) else Path(code_object).read_bytes()
+    library = ctypes.CDLL(str(simulator_directory() / SIMULATOR_LIBRARY))
+    library.flysimLastErrorMessage.restype = ctypes.c_char_p
+    if not hasattr(library, function):
+        raise ValueError(f"cannot {what}: the simulator library is too old")
+    text = ctypes.c_char_p()
+    if getattr(library, function)(data, ctypes.c_size_t(len(data)), *arguments, ctypes.byref(text)):
+        raise ValueError(f"cannot {what}: {library.flysimLastErrorMessage().decode()}")
+    assert text.value is not None
+    return json.loads(text.value)
+
+
 def disasm(code_object: bytes | str | Path) -> Disassembly:
     """Disassemble a code object.
 
     :param code_object: ELF bytes, or the name of a file that holds them
     :raises ValueError: it is no AMDGPU code object of a simulated architecture
     """
-    from ._provider import SIMULATOR_LIBRARY, simulator_directory
-
-    data = code_object if isinstance(code_object, bytes) else Path(code_object).read_bytes()
-    library = ctypes.CDLL(str(simulator_directory() / SIMULATOR_LIBRARY))
-    library.flysimLastErrorMessage.restype = ctypes.c_char_p
-    text = ctypes.c_char_p()
-    if library.flysimDisassemble(data, ctypes.c_size_t(len(data)), ctypes.byref(text)):
-        raise ValueError(f"cannot disassemble: {library.flysimLastErrorMessage().decode()}")
-    assert text.value is not None
-    return Disassembly(DisassembledInstruction(**entry) for entry in json.loads(text.value))
+    return Disassembly(DisassembledInstruction(**e) for e in _ask("disassemble", "flysimDisassemble", code_object))
 
 
 @dataclass(frozen=True)
@@ -81,16 +89,5 @@ def loop_estimate(code_object: bytes | str | Path, first: int, last: int, iterat
     :param first: ELF address of the loop's first instruction; ``last``: of its last one (:func:`disasm` lists them)
     :raises ValueError: no code object of a simulated architecture, or no instruction at these addresses
     """
-    from ._provider import SIMULATOR_LIBRARY, simulator_directory
-
-    data = code_object if isinstance(code_object, bytes) else Path(code_object).read_bytes()
-    library = ctypes.CDLL(str(simulator_directory() / SIMULATOR_LIBRARY))
-    library.flysimLastErrorMessage.restype = ctypes.c_char_p
-    if not hasattr(library, "flysimLoopEstimate"):
-        raise ValueError("cannot estimate: the simulator library is too old")
-    text = ctypes.c_char_p()
-    size, start, end = ctypes.c_size_t(len(data)), ctypes.c_uint64(first), ctypes.c_uint64(last)
-    if library.flysimLoopEstimate(data, size, start, end, ctypes.c_uint(iterations), ctypes.byref(text)):
-        raise ValueError(f"cannot estimate: {library.flysimLastErrorMessage().decode()}")
-    assert text.value is not None
-    return LoopEstimate(**json.loads(text.value))
+    return LoopEstimate(**_ask("estimate", "flysimLoopEstimate", code_object, ctypes.c_uint64(first),
+                               ctypes.c_uint64(last), ctypes.c_uint(iterations)))

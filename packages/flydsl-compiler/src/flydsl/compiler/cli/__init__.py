@@ -1,4 +1,4 @@
-"""The command ``flydsl``: what is installed, run, compile, look at IR and assembly, cache, bench."""
+"""The command flydsl: what is installed, run, compile, look at IR and assembly, cache, bench."""
 
 from __future__ import annotations
 

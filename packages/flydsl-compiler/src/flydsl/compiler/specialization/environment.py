@@ -32,9 +32,11 @@ _FRONT: tuple[tuple[env.EnvManager, str], ...] = (
 KEY_VARIABLES = (
     env.compile.options["backend"].var, *(group.options[name].var for group, name in (*_CODE_GENERATION, *_FRONT)),
 )
-# Variables that decide what a call does without being part of the key.
+# Variables of LLVM, which are no settings: they belong to every key as they are.
+_LLVM_VARIABLES = ("LLVM_GFX1250_ANY_XNACK_CODEGEN",)
+# Variables that decide what a call does, and belong to the key by what they come to.
 _CALL_VARIABLES = ("COMPILE_ONLY", "ARCH", "FLYDSL_GPU_ARCH", "HSA_OVERRIDE_GFX_VERSION", "FLYDSL_RUNTIME_KIND",
-                   "FLYDSL_SIM_CHECK", "FLYDSL_DEBUG_ENABLE_DEBUG_INFO", "LLVM_GFX1250_ANY_XNACK_CODEGEN")
+                   "FLYDSL_SIM_CHECK", "FLYDSL_DEBUG_ENABLE_DEBUG_INFO")
 
 #: Stands for code that looked at the whole environment.
 ALL = "*"
@@ -47,7 +49,7 @@ class KeyEnvironment(NamedTuple):
     front: tuple[Any, ...]
 
 
-def key_environment(arch: str, reads: frozenset[str] | set[str]) -> KeyEnvironment:
+def key_environment(reads: frozenset[str] | set[str]) -> KeyEnvironment:
     """What belongs to the key of a function whose traced code has read ``reads``.
 
     Settings count by their value: two spellings of one are one key, and one that is overridden is another.
@@ -58,8 +60,7 @@ def key_environment(arch: str, reads: frozenset[str] | set[str]) -> KeyEnvironme
     values.append(env.debug.enable_debug_info)  # what it comes to, which depends on the device
     if env.extents_checked():
         values.append("extents")
-    if arch.startswith("gfx1250"):
-        values.append(get("LLVM_GFX1250_ANY_XNACK_CODEGEN", ""))
+    values.append(tuple(get(name, "") for name in _LLVM_VARIABLES))
     read = sorted(os.environ.items()) if ALL in reads else ((name, get(name)) for name in sorted(reads))
     return KeyEnvironment(code_generation, (*values, tuple(read)))
 
@@ -80,7 +81,7 @@ def environment_guards(reads: frozenset[str] | set[str]) -> list[tuple[Any, ...]
         return [*guards, ("attr", os, "__flydsl_no_environment__", None)]
     if ALL in reads:
         return [*guards, ("dict", data, dict(data))]
-    for name in (*KEY_VARIABLES, *_CALL_VARIABLES, *sorted(reads)):
+    for name in (*KEY_VARIABLES, *_LLVM_VARIABLES, *_CALL_VARIABLES, *sorted(reads)):
         key = environ.encodekey(name)  # type: ignore[attr-defined]
         guards.append(("item", data, key, data[key]) if key in data else ("item", data, key))
     return guards

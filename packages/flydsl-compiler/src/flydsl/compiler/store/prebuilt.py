@@ -142,7 +142,7 @@ def _ingredients(package: str) -> dict[str, Any]:
 def portable_key(call: Call, package: str) -> str:
     """The key of a call's artifact among the prebuilt ones of a package. NotPortable if there cannot be any."""
     with env.override(enable_debug_info=False):
-        environment = key_environment(call.backend.target.arch, frozenset())
+        environment = key_environment(frozenset())
     return call.portable_digest(tuple(dict.fromkeys((_STACK, package))), environment)
 
 

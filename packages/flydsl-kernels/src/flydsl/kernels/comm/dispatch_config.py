@@ -9,7 +9,7 @@ from typing import Any
 from ..host.config import KernelConfig, require
 from ..parts.index import align_up
 from ..target import Target
-from .peers import PLACES
+from .peers import PLACES, one_after_another
 
 __all__ = ["COMBINE_DTYPES", "DISPATCH_BYTES", "TransportConfig", "launch_config", "transport_config"]
 
@@ -17,7 +17,6 @@ DISPATCH_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "fp8": 1, "fp4": 0.5}
 COMBINE_DTYPES = ("bf16", "f16", "f32", "fp8", "fp4")
 TRANSPORTS = ("none", "fp8_direct_cast", "fp8_blockwise")
 MOST_SLOTS = 64  # experts of a token
-PAGE = 256  # alignment of what lies in the payload
 SCALED = 128  # elements of a scale of blockwise fp8
 
 
@@ -100,18 +99,13 @@ class TransportConfig(KernelConfig):
         rows, origins = self.received, self.ranks * self.tokens
         row, out = self.row_room or self.row_bytes, self.out_room or self.out_bytes
         sent = out if self.transport == "none" else self.sent_bytes
-        sizes = {
+        return one_after_another({
             "counter": 8,  # rows taken; workgroups that are done
             "rows": rows * row, "weights": rows * self.slots * 4, "indices": rows * self.slots * 4,
             "scales": rows * self.scale_bytes, "origin": rows * 4,
             "registered": rows * out, "combined_weights": origins * self.slots * 4,
             "combined": 0 if self.zero_copy else origins * sent,
-        }
-        places, at = dict[str, int](), 0
-        for name, size in sizes.items():
-            places[name] = at
-            at = align_up(at + size, PAGE)
-        return {**places, "end": at}
+        })
 
 
 def transport_config(where: str, target: Target, **fields: Any) -> TransportConfig:

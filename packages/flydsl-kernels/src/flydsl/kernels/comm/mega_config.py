@@ -8,13 +8,12 @@ from typing import Any
 from ..host.config import KernelConfig, require
 from ..parts.index import align_up
 from ..target import Target
-from .peers import MOST_RANKS, PLACES
+from .peers import MOST_RANKS, PLACES, one_after_another
 
 __all__ = ["GROUP", "SCHEMES", "MegaExchange", "MegaMoEConfig", "Stage1Config", "Stage2Config", "mega_exchange",
            "select_mega_moe_config"]
 
 GROUP = 32  # elements of a scale
-PAGE = 256  # alignment of what lies in the payload
 SHARED_K = 512  # of a tile whose k two waves share, where each would have too few columns
 MOST_WORKGROUPS = 8 * 256  # of stage 1: 8 for each compute unit
 MOST_EXPERTS = 1024  # of all ranks: counts lie in LDS three times
@@ -90,17 +89,12 @@ class MegaExchange(KernelConfig):
 
     def places(self) -> dict[str, int]:
         """Byte offsets in the payload, and under ``"end"`` its size."""
-        sizes = {
+        return one_after_another({
             "counts": self.ranks * self.experts * 4, "arrived": self.awaited * self.ranks * 4,
             "names": self.capacity * 4, "weights": self.capacity * 4,
             "scales": self.capacity * (self.model // GROUP), "rows": self.capacity * self.model,
             "combined": self.tokens * self.topk * self.sent_bytes,
-        }
-        places, at = dict[str, int](), 0
-        for name, size in sizes.items():
-            places[name] = at
-            at = align_up(at + size, PAGE)
-        return {**places, "end": at}
+        })
 
 
 def mega_exchange(where: str, target: Target, **fields: Any) -> MegaExchange:

@@ -18,11 +18,12 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..parts.index import align_up
 from ..parts.memory import Buffer, pointer
 from .system import SYSTEM, fence, load, store
 
 __all__ = ["ABSENT", "BLOCKS", "DEAD", "DIED", "FAILED", "HEADER", "HOST", "MISMATCH", "MOST_RANKS", "PLACES",
-           "QUITS", "SHORT", "STATUS", "Peers"]
+           "QUITS", "SHORT", "STATUS", "Peers", "one_after_another"]
 
 MOST_RANKS = 8
 PLACES = 512  # workgroups that may use barriers
@@ -36,6 +37,15 @@ HEADER = -(-(QUITS + 4 * MOST_RANKS) // 4096) * 4096
 ABSENT, MISMATCH, FAILED, DIED, SHORT = 1, 2, 3, 4, 5
 GAVE_UP = 0x7FFFFFFF  # an epoch that no barrier reaches
 TICKS = 100_000_000  # of the steady clock in a second
+
+
+def one_after_another(sizes: dict[str, int]) -> dict[str, int]:
+    """Byte offsets of the parts of a payload, and under ``"end"`` its size; each part begins at whole 256 bytes."""
+    places, at = dict[str, int](), 0
+    for name, size in sizes.items():
+        places[name] = at
+        at = align_up(at + size, 256)
+    return {**places, "end": at}
 
 
 class Peers:

@@ -14,6 +14,7 @@ from torch import nn
 
 from .. import ops as _ops
 from .op import MOE_MODULES, stacked
+from .parts import tried
 
 __all__ = ["HALVES", "Experts", "differs", "experts_forward", "expert_weights", "in_double", "is_experts", "moe",
            "read_experts", "refuse_experts", "refuse_experts_call", "refuse_parameters"]
@@ -133,13 +134,10 @@ def refuse_experts(m: Any) -> str:
     x = torch.linspace(-1.0, 2.0, 3 * width, device=m.down_proj.device).mul(7).sin().view(3, -1).to(m.down_proj.dtype)
     slots = torch.arange(3 * min(number, 2), device=x.device).view(3, -1)
     weights = (slots.to(x.dtype) + 1) / 8
-    try:
-        with torch.no_grad():
-            given = type(m).forward(m, x, slots % number, weights)
-            same = not differs(given, in_double(m, found, x, weights.float(), (slots % number).int()))
-    except Exception as error:  # any: it is somebody else's code, and a reason is all that is needed
-        return f"its forward could not be tried ({type(error).__name__}: {error})"
-    return "" if same else "its forward is not that of experts by its attributes, of (rows, experts, weights)"
+    with torch.no_grad():
+        other, why = tried(lambda: differs(type(m).forward(m, x, slots % number, weights),
+                                           in_double(m, found, x, weights.float(), (slots % number).int())))
+    return why or ("its forward is not that of experts by its attributes, of (rows, experts, weights)" if other else "")
 
 
 def refuse_experts_call(m: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> str:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from .. import ops as _ops
+from .parts import tried
 
 __all__ = ["CappedForward", "caps_logits", "refuse_cap", "refuse_capped_call"]
 
@@ -120,11 +121,8 @@ def refuse_cap(model: Any) -> str:
         return f"its head {type(head).__name__} has no weight of float32, float16 or bfloat16"
     if weight.device.type == "meta":
         return "its weights have no values yet, so its definition cannot be checked"
-    try:
-        same = _is_cap(model)
-    except Exception as error:  # any: it is somebody else's code, and a reason is all that is needed
-        return f"its forward could not be tried ({type(error).__name__}: {error})"
-    return "" if same else f"its forward is not that of a head with {CAP} behind it"
+    same, why = tried(lambda: _is_cap(model))
+    return why or ("" if same else f"its forward is not that of a head with {CAP} behind it")
 
 
 def refuse_capped_call(model: Any, *_: Any, **__: Any) -> str:

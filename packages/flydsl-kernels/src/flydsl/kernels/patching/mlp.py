@@ -63,13 +63,9 @@ def refuse_gated(m: Any) -> str:
             gate, up = gate.chunk(2, -1)
         return activation(gate) * up
 
-    try:
-        with torch.no_grad():
-            found = type(m).forward(m, x)
-            same = torch.equal(found, _compute(m, x, definition))
-    except Exception as error:  # any: it is somebody else's code, and a reason is all that is needed
-        return f"its forward could not be tried ({type(error).__name__}: {error})"
-    return "" if same else "its forward is not that of gated layers"
+    with torch.no_grad():
+        same, why = parts.tried(lambda: torch.equal(type(m).forward(m, x), _compute(m, x, definition)))
+    return why or ("" if same else "its forward is not that of gated layers")
 
 
 def gated_forward(m: Any) -> Callable[[Any, torch.Tensor], torch.Tensor]:

@@ -17,7 +17,7 @@ from torch.nn import functional as F  # noqa: N812 - its usual name
 from .. import ops as _ops
 from ..route.op import ROUTE
 from .experts import HALVES, Experts, differs, in_double, moe, read_experts, refuse_parameters
-from .parts import refuse_tensors
+from .parts import refuse_tensors, tried
 
 __all__ = ["MixtureForward", "is_mixture", "kernels_of", "refuse_mixture", "refuse_mixture_call"]
 
@@ -117,7 +117,7 @@ def _result(m: Any, x: torch.Tensor, parts: tuple[torch.Tensor, ...], second: st
     return y, {"logits": logits, "scores": scores, "weights": weights}[second]
 
 
-def _tried(m: Any, found: _Mixture) -> str | None:
+def _second_of(m: Any, found: _Mixture) -> str | None:
     """What the forward returns besides its output ("", "logits", "scores" or "weights"); None if it is another one."""
     weight = _router(m).weight
     x = torch.linspace(-1.0, 2.0, 3 * weight.shape[1], device=weight.device).mul(7).sin()
@@ -137,19 +137,16 @@ def _tried(m: Any, found: _Mixture) -> str | None:
 
 
 def _second_result(m: Any) -> tuple[str, str]:
-    """Why a module cannot use the kernels, or "", and what its forward gives beside the result, as `_tried` says."""
+    """Why a module cannot use the kernels, or "", and what `_second_of` says of its forward."""
     found = _read(m)
     if isinstance(found, str):
         return found, ""
     why = refuse_parameters(m.experts)
     if why:
         return why, ""
-    try:
-        second = _tried(m, found)
-    except Exception as error:  # any: it is somebody else's code, and a reason is all that is needed
-        return f"its forward could not be tried ({type(error).__name__}: {error})", ""
+    second, why = tried(lambda: _second_of(m, found))
     if second is None:
-        return "its forward is not that of a mixture of experts by its attributes", ""
+        return why or "its forward is not that of a mixture of experts by its attributes", ""
     return "", second
 
 

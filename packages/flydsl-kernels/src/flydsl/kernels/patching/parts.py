@@ -9,7 +9,7 @@ import copy
 import math
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -24,9 +24,10 @@ from ..target import MATRIX_ARCHS, target
 __all__ = [
     "activation_kind", "activation_of", "convolve", "embedding_of", "is_activation", "is_embedding", "is_plain",
     "norm_kind", "refuse_activation", "refuse_conv", "refuse_conv_call", "refuse_embedding", "refuse_embedding_call",
-    "refuse_tensors",
+    "refuse_tensors", "tried",
 ]
 
+T = TypeVar("T")
 ops: Any = _ops  # its forms are made from declarations
 _KINDS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "silu": (F.silu, lambda x: ops.silu(x)),
@@ -54,6 +55,14 @@ def refuse_tensors(tensors: Iterable[torch.Tensor | None]) -> str:
     return ""
 
 
+def tried(run: Callable[[], T]) -> tuple[T | None, str]:
+    """What `run`, which calls a module's own forward, found out, and ""; or None and why it could not be tried."""
+    try:
+        return run(), ""
+    except Exception as error:  # any: it is somebody else's code, and a reason is all that is needed
+        return None, f"its forward could not be tried ({type(error).__name__}: {error})"
+
+
 # ------------------------------------------------------------------------------------------- activations
 
 
@@ -76,11 +85,8 @@ def activation_kind(module: nn.Module) -> str | None:
 
 def refuse_activation(module: nn.Module) -> str:
     """Why a module cannot use the kernels, or ""."""
-    try:
-        kind = activation_kind(module)
-    except Exception as error:  # any: it is somebody else's code, and a reason is all that is needed
-        return f"its forward takes more than a tensor ({type(error).__name__}: {error})"
-    return "" if kind else f"its forward is none of {', '.join(_KINDS)}"
+    kind, why = tried(lambda: activation_kind(module))
+    return why or ("" if kind else f"its forward is none of {', '.join(_KINDS)}")
 
 
 def activation_of(module: nn.Module) -> Callable[[nn.Module, torch.Tensor], torch.Tensor]:

@@ -174,14 +174,9 @@ def _norm_module(module: Any) -> str:
         return "no epsilon was found (variance_epsilon or eps)"
     if module.weight.device.type == "meta":
         return "its weight has no values yet, so its definition cannot be checked"
-    try:
-        kind = parts.norm_kind(module, eps)
-    except Exception as error:  # any: it is somebody else's code, and a reason is all that is needed
-        return f"its forward takes more than a tensor ({type(error).__name__}: {error})"
-    if kind is None:
-        return ("its forward is not x * rsqrt(mean(x**2) + eps) * weight, nor that with 1 + weight or of the distance "
-                "from the mean")
-    return ""
+    kind, why = parts.tried(lambda: parts.norm_kind(module, eps))
+    return why or ("" if kind else "its forward is not x * rsqrt(mean(x**2) + eps) * weight, nor that with 1 + weight "
+                                   "or of the distance from the mean")
 
 
 def _norm_kernel(module: Any) -> str:
