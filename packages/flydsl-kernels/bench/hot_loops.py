@@ -306,7 +306,7 @@ def expert_loops(target: Any, every: bool = False) -> Iterator[Loop]:
     quants += [name for name in ("mxfp4", "a8w4") if target.mx]
     for quant in quants:
         large = most_rows(target, quant)
-        for block in sorted({large, min(large, 64)} if every else {large}, reverse=True):
+        for block in sorted({large, min(large, 128), min(large, 64)} if every else {large}, reverse=True):
             for gated in (True, False):
                 yield experts(quant, gated, block, target)
 

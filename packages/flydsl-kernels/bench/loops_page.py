@@ -84,13 +84,16 @@ def attention(records: dict[str, dict[str, dict[str, object]]]) -> str:
 
 
 def experts(records: dict[str, dict[str, dict[str, object]]]) -> str:
-    """The table of moe.md: gate and up, and down, of tiles of 128 rows."""
+    """The table of moe.md: gate and up, and down, of tiles of the most rows."""
     archs = ("gfx942", "gfx950", "gfx1250")
 
     def cell(arch: str, quant: str) -> str:
-        found = {part: entry["loop"] for part in ("gate and up", "down") for name, entry in records[arch].items()
-                 if name.startswith(f"experts {part} {quant} ") and " 128x" in name}
-        return f"{found['gate and up']:.0f}, {found['down']:.0f} %" if found else ""
+        shares = []
+        for part in ("gate and up", "down"):
+            found = {int(name.rpartition(" ")[2].partition("x")[0]): entry["loop"]
+                     for name, entry in records[arch].items() if name.startswith(f"experts {part} {quant} ")}
+            shares += [f"{found[max(found)]:.0f}"] if found else []
+        return f"{', '.join(shares)} %" if shares else ""
 
     return table("loops of `quant`: gate and up, down", archs,
                  {label: [cell(arch, quant) for arch in archs] for label, quant in EXPERTS.items()})

@@ -89,17 +89,23 @@ def test_microscaled(m, n, k, tile, waves, buffers, data_format, out):
     check(c.check(), a.values, b.values, out)
 
 
+def row_scaled(a, b):
+    """(f32 scales of the rows of both operands, the values in f64): scales of the first 32 k are those of a row."""
+    scales = [torch.from_numpy(formats.e8m0(x.scales[:, :1])) for x in (a, b)]
+    codes = [torch.from_numpy(formats.e4m3fn()[x.codes.numpy()]) for x in (a, b)]
+    return [s.float().flatten() for s in scales], [c * s for c, s in zip(codes, scales, strict=True)]
+
+
 @HERE
 @pytest.mark.parametrize(("dtypes", "tile"), [(d, t) for d, tiles in tuned.WMMA.items() for t in tiles],
                          ids=lambda x: f"{x.m}x{x.n}x{x.k}" if isinstance(x, tuned.Tile) else "-".join(x))
 def test_tuned_entries(dtypes, tile):
     """Right in the loop, in its peeled tiles and at the last rows, and nothing is spilled."""
-    m, n, k = tile.m - 11, tile.n, (tile.stages + 3) * tile.k
+    turn = tile.stages if tile.direct else 2  # tiles of the loop
+    m, n, k = tile.m - 11, tile.n, (tile.stages + turn + 1) * tile.k
     a, b = Operand(m, k, dtypes[0], 3), Operand(n, k, dtypes[-1], 4)
     if len(dtypes) == 1:  # f32 of rows and columns instead
-        rows, columns = (torch.from_numpy(formats.e8m0(x.scales[:, :1])) for x in (a, b))
-        left, right = (torch.from_numpy(formats.e4m3fn()[x.codes.numpy()]) for x in (a, b))
-        scales, exact = (rows.float().flatten(), columns.float().flatten()), (left * rows, right * columns)
+        scales, exact = row_scaled(a, b)
     else:
         scales, exact = (a.words, b.words), (a.values, b.values)
     c = Guarded(m, n, dtype=torch.bfloat16)
@@ -109,6 +115,23 @@ def test_tuned_entries(dtypes, tile):
     resources = flydsl.ir.kernel_resources(flyc.compile(run, *arguments).artifact.hsaco)
     assert resources and not any(r.vgpr_spills for r in resources.values())
     run(*arguments)
+    check(c.check(), *exact, "bf16")
+
+
+@HERE
+@pytest.mark.parametrize("tiles", [1, 2, 3, 5])
+def test_weights_straight_to_registers(tiles):
+    """Reductions about as short as the ring that the rows go through, of several workgroups."""
+    tile = tuned.WMMA["fp8",][0]
+    m, n, k = tile.m + 44, 2 * tile.n, tiles * tile.k
+    a, b = Operand(m, k, "fp8", 3), Operand(n, k, "fp8", 4)
+    scales, exact = row_scaled(a, b)
+    c = Guarded(m, n, dtype=torch.bfloat16)
+    run = product(tiled_wmma("test", target(), n, k, tile, ("fp8",), "bf16"))
+    with rt.checked("oob,race,uninit") as report:
+        run(c.out.view(-1), *(x.view(torch.int8).reshape(-1) for x in (a.codes, b.shuffled)), *scales, c.out, m)
+        rt.synchronize()
+    assert not report.findings, "\n".join(map(str, report.findings))
     check(c.check(), *exact, "bf16")
 
 

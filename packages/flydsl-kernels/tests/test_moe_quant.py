@@ -145,6 +145,17 @@ def test_large_blocks_of_8_bit_rows(quant, whole_blocks):
     assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
 
 
+def test_waves_beside_and_below_each_other(whole_blocks):
+    """On gfx1250 many rows of an expert have blocks of 256, here one and a part of one. Both the loop and columns that
+    end in a tile."""
+    x, w1, w2, weights, ids, s1, s2, values = draw("fp8", 300, 1152, 320, 1, 1)
+    arguments = MOE.arguments(x, w1, w2, weights, ids, quant="fp8", w1_scale=s1, w2_scale=s2)
+    config, _ = plan_experts(target(), *arguments)
+    assert (config.up.tile_m, config.down.m_waves) == (256, 2) or target().arch != "gfx1250"
+    result, exact = run(*arguments)[0], definition("fp8", x, values, weights, ids)
+    assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
+
+
 @pytest.mark.parametrize("tokens", [60, 100])
 @pytest.mark.parametrize("quant", ["fp8", "int8", "int4"])
 def test_workgroups_alone_on_a_compute_unit(quant, tokens, monkeypatch):

@@ -199,11 +199,6 @@ class GemmConfig(ProductConfig):
 
     # ---------------------------------------------------------------- places of a lane
 
-    def wave_place(self, lane: Lane) -> tuple[Any, Any]:
-        """First row and column of a wave in the tile."""
-        row, column = self.wave_of(lane)
-        return row * (self.m_repeat * 16), column * (self.n_repeat * 16)
-
     def rows_of(self, lane: Lane) -> list[Any]:
         """Row of the tile of which a lane has values, in each of the wave's 16-row tiles."""
         first, _ = self.wave_place(lane)

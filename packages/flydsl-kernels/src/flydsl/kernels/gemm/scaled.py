@@ -250,7 +250,7 @@ def tiled_wmma(where: str, target: Target, n: int, k: int, tile: Tile, dtypes: t
     """The product with a tile of ``tuned.WMMA``; `dtypes` is the one that has scales per row and column, or those of
     microscaled operands."""
     return wmma_config(where, target, n=n, k=k, **tile.sizes, m_waves=min(2, tile.m // 16), n_waves=2,
-                       stages=tile.stages, group=tile.group, a_dtype=dtypes[0], b_dtype=dtypes[-1],
+                       stages=tile.stages, group=tile.group, direct=tile.direct, a_dtype=dtypes[0], b_dtype=dtypes[-1],
                        out_dtype=out_dtype, scales="mx" if len(dtypes) > 1 else "rows")
 
 

@@ -34,6 +34,7 @@ class Tile:
         m, n, k: elements of C and of the reduction.
         group: block rows of a group in the launch order; 0: plain.
         stages: LDS buffers, of the preshuffle GEMMs on gfx1250.
+        direct: B comes straight to registers, of the products of gfx1250 with 8 and 4 bits.
     """
 
     m: int
@@ -41,6 +42,7 @@ class Tile:
     k: int
     group: int = 0
     stages: int = 2
+    direct: bool = False
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -119,13 +121,13 @@ _WMMA_LAST = (
     Tile(32, 32, 512, stages=4), Tile(16, 32, 1024, stages=3), Tile(16, 32, 256, stages=4),
 )
 
-_WMMA_8 = (Tile(256, 256, 256), *_WMMA_LAST)
+_WMMA_8 = (Tile(256, 256, 128, stages=4, direct=True), *_WMMA_LAST)
 
 #: 8 and 4 bits on gfx1250, on 2 x 2 waves (1 x 2 for 16 rows): fp8 with scales per row and column, else microscaled
-#: activations and weights. Bound by LDS, of which the waves of large tiles read least.
+#: activations and weights. Bound by LDS, of which the waves of large tiles read least; with B beside it, L2 binds.
 WMMA: dict[tuple[str, ...], tuple[Tile, ...]] = {
-    ("fp8",): _WMMA_8, ("fp4", "fp4"): (Tile(128, 256, 256), *_WMMA_LAST), ("fp8", "fp4"): _WMMA_8,
-    ("fp8", "fp8"): (_WMMA_8[0], Tile(256, 256, 128), *_WMMA_LAST),
+    ("fp8",): _WMMA_8, ("fp8", "fp4"): _WMMA_8, ("fp8", "fp8"): _WMMA_8,
+    ("fp4", "fp4"): (Tile(128, 256, 256), *_WMMA_LAST),
 }
 
 #: fp8 with scales per row and column on gfx120x, without LDS, on four waves beside each other: for many rows, and for

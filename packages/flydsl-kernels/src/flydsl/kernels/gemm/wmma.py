@@ -18,9 +18,10 @@ from ..host.dense import Extent
 from ..parts.epilogue import store_tile
 from ..parts.index import cdiv, div, mod
 from ..parts.lane import Lane, lane_of
-from ..parts.mainloop import Held, KTile, MainLoop, Ring
+from ..parts.mainloop import SPLIT_BARRIER, WHOLE_BARRIER, Held, KTile, MainLoop, Ring
 from ..parts.matrix import FORMATS, MICRO_GROUP, SCALE_BLOCK, MatrixOp, matrix_op, microscaled_op
 from ..parts.memory import Buffer, pointer
+from ..parts.operand import Fragments, Shuffled
 from ..parts.products import TileProducts, part_rows
 from ..parts.reduce import Lds
 from ..parts.scales import RowScales
@@ -54,6 +55,8 @@ class WmmaConfig(GemmConfig):
             ``"none"`` of f16 and bf16.
         scale_stride: of the block scales of A, from 128 k to the next; 0: M.
         cluster_m, cluster_n: workgroups along the rows and columns that share the tiles they load.
+        direct: a wave's strips of B come straight to its registers. Where two waves have the same, L1 serves the second
+            one, beside LDS, which binds large tiles of which both operands go through it.
     """
 
     CALLED = {"m_waves": "m_warp", "n_waves": "n_warp", "stages": "num_buffers", "scale_stride": "stride_ascale_k"}
@@ -65,6 +68,7 @@ class WmmaConfig(GemmConfig):
     scale_stride: int = 0
     cluster_m: int = 1
     cluster_n: int = 1
+    direct: bool = False
 
     def grid(self, m: Any) -> tuple[Any, ...]:
         blocks = fx.ceildiv(m, self.tile_m * self.cluster_m) * self.cluster_m
@@ -134,7 +138,7 @@ class WmmaConfig(GemmConfig):
 
     @property
     def tile_bytes(self) -> int:
-        return self.a_tile.bytes + self.b_tile.bytes
+        return self.a_tile.bytes + (0 if self.direct else self.b_tile.bytes)
 
     @property
     def scale_rows(self) -> tuple[int, int]:
@@ -184,6 +188,8 @@ def wmma_config(where: str, target: Target, **fields: Any) -> WmmaConfig:
     need(config.n // config.tile_n % config.cluster_n == 0,
          f"N = {config.n} must be a multiple of tile_n * cluster_n = {config.tile_n * config.cluster_n}")
     need(not (config.cluster and config.group), "workgroups of a cluster lie as launched: no group is possible")
+    need(not config.direct or (config.slab > 1 and config.stages > 2 and not config.cluster),
+         "strips of B come straight to registers with three stages or more of A, no cluster, and 8 or 4 bits")
     need(2 <= config.stages <= 4, f"stages must be 2, 3 or 4, got {config.stages}")
     config.check_apart(where, "lda", config.k, 32)
     config.check_apart(where, "ldc", config.n, 8)
@@ -235,33 +241,50 @@ def wmma_loop(config: WmmaConfig, a_data: Any, b_data: Any, m: Any, row: Any, co
     a_tile, b_tile, tally, stage_bytes = config.a_tile, config.b_tile, Tally(), config.tile_bytes
     wave = config.wave_place(lane)
     ring = Lds().array(fx.Int32, config.lds_bytes // 4).ptr
-    slab = config.slab
-    a_move = a_tile.descriptor(a_data, row, m, config.a_row_bytes, ring, masks[0])
-    b_move = b_tile.descriptor(b_data, div(column, slab), config.n // slab, config.b_row_bytes,
-                               ring + a_tile.bytes // 4, masks[1])
-    moves = TensorMoves((a_move, b_move), (a_tile.row_bytes, b_tile.row_bytes), stage_bytes,
-                        config.m_waves * config.n_waves, lane.wave)
+    slab, turn = config.slab, 2
+    held: list[Held] = []
+    if config.direct:
+        turn, half = config.stages, replace(a_tile, rows=a_tile.rows // 2)
+        descriptors = [half.descriptor(a_data, row + i * half.rows, m, config.a_row_bytes, ring + i * half.bytes // 4)
+                       for i in range(2)]
+        steps = a_tile.row_bytes, a_tile.row_bytes
+        strips = [div(wave[1], slab) + i for i in range(config.n_repeat)]
+        strip = Shuffled(b_data, lane, column=column, strip_words=config.b_row_bytes // 4,
+                         tile_strips=config.tile_n // slab, strips=strips, lanes=config.wave,
+                         blocks=b_tile.row_bytes // (config.wave * CHUNK_BYTES))
+        held.append(Held(lambda t, _: strip.fetch(t), strip.loads))
+        b = Fragments(lambda tiles, tile, block: tiles[0][tile][block], reads=0)
+    else:
+        descriptors = [a_tile.descriptor(a_data, row, m, config.a_row_bytes, ring, masks[0]),
+                       b_tile.descriptor(b_data, div(column, slab), config.n // slab, config.b_row_bytes,
+                                         ring + a_tile.bytes // 4, masks[1])]
+        steps = a_tile.row_bytes, b_tile.row_bytes
+        place = lane.lane * CHUNK_BYTES if slab > 1 else lane.row * b_tile.pitch + lane.group * CHUNK_BYTES
+        b = b_tile.fragments(ring, stage_bytes, div(wave[1], slab) * b_tile.pitch + a_tile.bytes + place,
+                             16 // slab, slab)
+    moves = TensorMoves(tuple(descriptors), steps, stage_bytes, config.m_waves * config.n_waves, lane.wave)
     place = lane.row * a_tile.pitch + lane.group * CHUNK_BYTES
-    a = a_tile.fragments(ring, stage_bytes, wave[0] * a_tile.pitch + place, 16)
-    place = lane.lane * CHUNK_BYTES if slab > 1 else lane.row * b_tile.pitch + lane.group * CHUNK_BYTES
-    b = b_tile.fragments(ring, stage_bytes, div(wave[1], slab) * b_tile.pitch + a_tile.bytes + place,
-                         16 // slab, slab)
+    a = a_tile.fragments(ring, stage_bytes, wave[0] * a_tile.pitch + place, 16, stages=turn)
 
     def fetch_scales(t: KTile, _: Any) -> list[Any]:
         return [[side.fetch(t.index * config.calls + s) for side in scales] for s in range(config.calls)]
 
     def scales_of(t: KTile, held: list[Any]) -> Any:
-        return lambda call: [side.of(words) for side, words in zip(scales, held[0][call], strict=True)]
+        return lambda call: [side.of(words) for side, words in zip(scales, held[-1][call], strict=True)]
 
     products = TileProducts(config.op, tally, config.m_repeat, config.n_repeat, config.calls, a, b,
                             scales=scales_of if scales else None, stepped=config.calls > 1)
-    copies = Ring(moves.issue, moves.count, moves.count, lambda n: fx.rocdl.s_wait_tensorcnt(n), vector=False)
-    held = [Held(fetch_scales, config.scale_words)] if scales else []
+    copies = Ring(moves.issue, moves.count, moves.count, lambda n: fx.rocdl.s_wait_tensorcnt(n), vector=False,
+                  lead=2 if config.direct else 1)
+    if scales:
+        held.append(Held(fetch_scales, config.scale_words))
+    barrier = SPLIT_BARRIER if config.direct else WHOLE_BARRIER
     if config.cluster:
+        barrier = (fx.rocdl.cluster.cluster_barrier,)
         fx.rocdl.cluster.cluster_barrier()  # all are there
-    # After two tiles fragments are in their first registers again, and nothing is copied between them.
-    return MainLoop(config.k_tiles, config.stages, [*held, copies], products, tally, 2,
-                    barrier=(fx.rocdl.cluster.cluster_barrier if config.cluster else fx.lds_barrier,), begin=begin)
+    # After two tiles fragments are in their first registers again, and nothing is copied between them; after as many as
+    # there are stages, the numbers of these are known.
+    return MainLoop(config.k_tiles, config.stages, [*held, copies], products, tally, turn, barrier=barrier, begin=begin)
 
 
 def cluster_place() -> tuple[Any, Any]:

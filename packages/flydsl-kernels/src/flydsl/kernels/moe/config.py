@@ -28,7 +28,8 @@ __all__ = ["FORMATS", "Format", "GroupedConfig", "grouped_config", "is_wide"]
 
 ACTIVATIONS = ("none", *GATED)
 WAVES = 4
-BLOCKS = (16, 32, 64, 128)
+BLOCKS = (16, 32, 64, 128, 256)
+USUAL_ROWS = 128  # of a block, above which the waves of a workgroup also lie along the rows
 
 
 PUBLIC = tuple(name for name in FORMATS if name not in ("a16i4", "a16u4", "mxfp8"))  # that `ops.moe` names
@@ -160,11 +161,11 @@ class GroupedConfig(ProductConfig):
     def waves_of_simd(self) -> int:
         """Waves may have more than the usual registers: many sums need them, sums that are scaled block by block, and
         operands that come straight to them. Beside narrow weights, which are loaded far ahead or converted, many sums
-        take all."""
+        take all; nothing else has room beside those of 128 x 128."""
         sums = self.sums * (2 if self.format.scales == "blocks" else 1)
         if sums <= USUAL_SUMS and not self.direct:
             return 0
-        return 1 if sums >= MANY_SUMS and self.format.bits_b < 16 else 2
+        return 1 if sums >= MANY_SUMS * (1 if self.format.bits_b < 16 else 2) else 2
 
     @property
     def columns(self) -> int:
@@ -358,12 +359,13 @@ def is_wide(rows: int, columns: int) -> bool:
     return rows * columns * 2 >= 1 << 31
 
 
-def grouped_config(where: str, target: Target, *, waves: int = WAVES, k_waves: int = 1,
-                   **fields: Any) -> GroupedConfig:
+def grouped_config(where: str, target: Target, *, waves: int = WAVES, m_waves: int = 1,
+                   k_waves: int = 1, **fields: Any) -> GroupedConfig:
     """A checked configuration of so many `waves`. ValueError says what is not supported."""
     target.require(where, *MATRIX_ARCHS)
     require(where, k_waves in (1, 2, 4), f"1, 2 or 4 groups of waves share k, got {k_waves}")
-    config = GroupedConfig(target=target, n_waves=waves // k_waves, k_waves=k_waves, **fields)
+    config = GroupedConfig(target=target, m_waves=m_waves, n_waves=waves // (m_waves * k_waves), k_waves=k_waves,
+                           **fields)
     for name, known in (("dtype", ("f16", "bf16")), ("activation", ACTIVATIONS[config.gated :])):
         require(where, getattr(config, name) in known,
                 f"{name} must be one of {', '.join(known)}, got {getattr(config, name)!r}")

@@ -20,7 +20,7 @@ from ..host.dtypes import dtype_name
 from ..host.weights import in_order
 from ..op import Plan
 from ..target import Target
-from .config import GroupedConfig, grouped_config
+from .config import USUAL_ROWS, GroupedConfig, grouped_config
 from .experts import expert_sizes
 from .grouped import launch_grouped
 from .reduction import ReduceConfig, reduce_launcher
@@ -68,7 +68,7 @@ def plan_gradient(target: Target, dy: Any, x: Any, w1: Any, w2: Any, weights: An
     b1, b2 = (None if b is None else b.contiguous() for b in (b1, b2))
     experts = local if expert_mask is None else expert_mask.shape[0]
     expert_mask = expert_marks(expert_mask, experts, where)
-    block = pick_block(tokens * topk, experts)
+    block = min(pick_block(tokens * topk, experts), USUAL_ROWS)
 
     def run(*results: Any, stream: Any = None) -> None:
         rows, _, numbers, valid = MOE_SORT.run(ids, weights, experts, block, expert_mask, stream=stream)

@@ -71,7 +71,7 @@ def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> 
     elif config.gathers:
         moved = GatheredRows(config.a_tile, pointer(tensors["x"], fx.Int32), rows.of_x, config.a_row_words * 4,
                              rows.source, stages[0], config.stages, config.waves, lane)
-        fragments = moved.fragments(lane, 0, config.spread)
+        fragments = moved.fragments(lane, config.wave_place(lane)[0], config.spread)
         sources.append(moved.source)
     else:
         x = staged_rows(rows, stages)

@@ -81,8 +81,8 @@ class TileRows:
         return SortedRow(place, name, token, slot, exists, source)
 
     def of_lane(self, tile: int) -> SortedRow:
-        """That of which the lane has results in row tile `tile`."""
-        return self.at(self.first + tile * 16 + self.lane.row)
+        """That of which the lane has results in row tile `tile` of its wave."""
+        return self.at(self.first + self.config.wave_place(self.lane)[0] + tile * 16 + self.lane.row)
 
     @property
     def sources(self) -> list[Any]:

@@ -56,8 +56,9 @@ def _scales_of_x(rows: TileRows, inside: Any) -> Microscales:
     if config.scale_one:
         return Microscales(config.m_repeat)
     if config.x_scales == "words":
-        return PairedScales(data, 0, align_up(config.scales_k, 8), rows.total, [rows.first], config.m_repeat,
-                            config.tile_m % 32 == 0, rows.lane, config.share_k)
+        return PairedScales(data, 0, align_up(config.scales_k, 8), rows.total,
+                            [rows.first + config.wave_place(rows.lane)[0]], config.m_repeat,
+                            config.m_repeat % 2 == 0, rows.lane, config.share_k)
     element, unit = _element(config)
     along = config.scales_k // unit
     places = [(source < rows.of_x).select(source * along, FAR // 4) + inside for source in rows.sources]

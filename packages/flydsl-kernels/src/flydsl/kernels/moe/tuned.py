@@ -11,7 +11,7 @@ from ..host.tuned import Problem, Tuning, known
 from ..parts.index import cdiv
 from ..parts.scales import WORD_K, WORD_ROWS
 from ..target import Target
-from .config import BLOCKS, FEW, FORMATS, PUBLIC, WAVES
+from .config import BLOCKS, FEW, FORMATS, PUBLIC, USUAL_ROWS, WAVES
 
 __all__ = ["TUNING", "Tiles", "expert_tiles", "filling_block", "filling_tile", "is_fused", "most_rows", "pick_block",
            "tile_columns", "tile_of", "tiles_of_block"]
@@ -21,6 +21,9 @@ Tiles = tuple[int, dict[str, Any], dict[str, Any]]  # rows of a block, tiles of 
 PARTS = ("up_", "down_")  # before the names of the tile of each product
 SCATTERED = 12  # rows on average, of which few experts have more than the smallest block
 FEW_UNITS = 64  # compute units
+#: Formats of which gfx1250 has blocks of 256 rows, by waves of 128 x 128: with fewer rows, L2 binds sooner. Sums that
+#: are scaled block by block have no room for as many.
+SQUARE = ("none", "fp8")
 STEP = 2.0**-5  # of the largest result: what a step of a few rows' values makes of it
 
 
@@ -42,12 +45,12 @@ def load(target: Target, blocks: float, n: int, columns: int) -> float:
 
 def filling_block(target: Target, quant: str, block: int, rows: int, inter: int) -> int:
     """`block` rows, or fewer where workgroups with as many would leave compute units idle: of the first product there
-    must be one for each with 128 rows, for every other one with 64 (they are as wide again). Where weights are
+    must be one for each with 128 rows or more, for every other one with 64 (they are as wide again). Where weights are
     converted for each block, and where 32 rows have no way of their own to registers, blocks stay at 64."""
     least = 16 * FEW if target.matrix == "mfma" and FORMATS[quant].scales != "groups" else 64
     while block > least:
         columns = _columns(target, quant, block, True)
-        if load(target, rows / block, inter, columns) >= block / BLOCKS[-1]:
+        if load(target, rows / block, inter, columns) >= min(block / USUAL_ROWS, 1):
             break
         block //= 2
     return block
@@ -64,7 +67,9 @@ def most_rows(target: Target, quant: str) -> int:
         return 16 * FEW
     # Tables that turn e2m1 into bf16 take registers, too.
     converts = FORMATS[quant].scales == "groups" and FORMATS[quant].b == "fp4"
-    return 64 if converts and target.wave_registers <= 256 else BLOCKS[-1]
+    if converts and target.wave_registers <= 256:
+        return 64
+    return BLOCKS[-1] if target.tensor_moves and quant in SQUARE else USUAL_ROWS
 
 
 def tile_columns(target: Target, block: int, gated: bool, quant: str = "none") -> int:
@@ -118,8 +123,8 @@ def filling_tile(target: Target, quant: str, tile: dict[str, Any], block: int, g
     other waits for memory. One that is alone waits half as often if its waves share k, but reads more for it, of gate
     and up too much."""
     kind = FORMATS[quant]
-    if target.matrix != "mfma" and kind.scales is not None:
-        return tile  # fewer products for each scale cost more than idle units
+    if target.matrix != "mfma" and (kind.scales is not None or block > USUAL_ROWS):
+        return tile  # fewer products for each scale, or byte of L2, cost more than idle units
     along_k = target.matrix != "mfma" or kind.scales in ("blocks", "micro")
     least = 16 * WAVES * (2 if along_k else 1)
     while load(target, blocks, n, tile["tile_n"]) < 2 and tile["tile_n"] > least:
@@ -135,11 +140,13 @@ def filling_tile(target: Target, quant: str, tile: dict[str, Any], block: int, g
 def whole_tile(target: Target, quant: str, block: int, columns: int, k: int) -> dict[str, Any]:
     """A tile all of whose k each wave has, as :func:`tile_of`."""
     row_bytes = tile_row_bytes(target, block)
-    if target.tensor_moves and (quant in ("fp8", "a8w4") or quant == "fp8_block" and block <= 64) and k % 256 == 0:
+    deep = USUAL_ROWS if quant in ("fp8", "a8w4") else 64 if quant == "fp8_block" else 0
+    if target.tensor_moves and block <= deep and k % 256 == 0:
         row_bytes = 256  # as many products between two barriers as of 16-bit rows, whose instruction has a quarter of k
     if quant == "mxfp4":  # whole tiles: behind a row are the scales of another, and 0 times a NaN is none
         row_bytes = 128 if k % WORD_K == 0 else 64
-    return dict(k_waves=1, tile_n=columns, row_bytes=row_bytes)
+    square = dict(m_waves=2) if block > USUAL_ROWS else {}
+    return dict(k_waves=1, tile_n=columns, row_bytes=row_bytes, **square)
 
 
 def shared_tile(target: Target, quant: str, block: int, columns: int, k: int, waves: int) -> dict[str, Any] | None:
@@ -204,7 +211,8 @@ def _choices(target: Target, problem: Problem) -> Iterable[dict[str, Any]]:
     """Blocks of all sizes with all columns or half of them, whose k one, two or four groups of waves share, for both
     products alike."""
     quant, inter, model = problem.kind, problem.n, problem.k
-    for block, waves, halves in product(BLOCKS, (1, 2, 4), (1, 2)):
+    blocks = [block for block in BLOCKS if block <= max(most_rows(target, quant), USUAL_ROWS)]
+    for block, waves, halves in product(blocks, (1, 2, 4), (1, 2)):
         tiles = []
         for gated, k in ((True, model), (False, inter)):
             columns = _columns(target, quant, block, gated) // (waves * halves)

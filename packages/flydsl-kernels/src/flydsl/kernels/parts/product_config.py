@@ -59,6 +59,11 @@ class ProductConfig(KernelConfig):
         row = rest if self.k_waves == 1 else mod(rest, self.m_waves) if self.m_waves > 1 else 0
         return row, mod(lane.wave, self.n_waves)
 
+    def wave_place(self, lane: Lane) -> tuple[Any, Any]:
+        """First row and column of a wave in the tile."""
+        row, column = self.wave_of(lane)
+        return row * (self.m_repeat * 16), column * (self.n_repeat * 16)
+
     def wave_k(self, lane: Lane) -> Any:
         """Which share of a tile's k a lane's wave has."""
         return 0 if self.k_waves == 1 else div(lane.wave, self.m_waves * self.n_waves)

@@ -24,7 +24,7 @@ from .tile import CHUNK_BYTES
 __all__ = ["GatheredRows", "TensorMoves", "TensorTile"]
 
 WORD_BYTES = 4  # of an element of a move
-LANE_GROUPS = 2  # of a wave of 32
+WAVE, LANE_GROUPS = 32, 2  # lanes of a wave, of which 16 are a group
 MOVED_ROWS = 8  # of a gather
 LONGEST_RUN = 1024  # bytes between two paddings that a descriptor can express
 NUMBERED = 2  # stages of a ring whose number is known where they are read; that of a longer one is computed
@@ -155,9 +155,11 @@ class GatheredRows:
         self._tile, self._words, self._ring, self._stages = tile, stride // WORD_BYTES, ring, stages
         share = tile.rows // waves
         first = lane.wave * share
-        mine, self._moves = row_of(first + mod(lane.lane, share)), []
+        lanes = min(share, WAVE)
+        mine, self._moves = [row_of(first + i + mod(lane.lane, lanes)) for i in range(0, share, lanes)], []
         for row in range(0, share, MOVED_ROWS):
-            numbers = [fx.rocdl.readlane(fx.T.i32, mine, fx.Int32(i)) for i in range(row, min(row + MOVED_ROWS, share))]
+            numbers = [fx.rocdl.readlane(fx.T.i32, mine[i // lanes], fx.Int32(i % lanes))
+                       for i in range(row, min(row + MOVED_ROWS, share))]
             self._moves.append(tdm_ops.make_tensor_gather_descriptor(
                 data, ring + (first + row) * (tile.pitch // WORD_BYTES), numbers, tile.row_bytes // WORD_BYTES,
                 self._words, rows, self._words, WORD_BYTES, *tile.padding))
