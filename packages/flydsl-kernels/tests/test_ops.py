@@ -1,5 +1,6 @@
 """What holds for every operation, from its declaration alone: a new one is tested by being declared."""
 
+import contextlib
 import inspect
 import sys
 from pathlib import Path
@@ -216,6 +217,16 @@ def test_what_is_no_array_is_refused(op):
             for wrong in ([1.0, 2.0], 1.0, "x", *([] if f"Tensor? {name}" in op.schema else [None]), *mixed):
                 with pytest.raises(TypeError, match=f"{name} (must be a torch tensor or|is )|all torch tensors"):
                     op.run(*arguments[:i], wrong, *arguments[i + 1 :])
+
+
+@pytest.mark.one_arch
+@each(HERE)
+def test_an_operand_without_dimensions_is_taken_or_refused(op):
+    arguments = sample(op)
+    for i, a in enumerate(arguments):
+        if isinstance(a, torch.Tensor):
+            with contextlib.suppress(TypeError, ValueError):
+                call(op, (*arguments[:i], a.new_zeros(()), *arguments[i + 1 :]))
 
 
 @each([d for d in DECLARED if not d.available(target())])

@@ -118,7 +118,7 @@ def with_rows(array: Any, alignment: int) -> Any:
     copy."""
     steps = strides_of(array)
     whole = all(s >= 0 and s * array.itemsize % alignment == 0 for s in steps[:-1]) and address(array) % alignment == 0
-    return array if steps[-1] == 1 and whole else contiguous(array)
+    return array if steps[-1:] in ((), (1,)) and whole else contiguous(array)
 
 
 def span(array: Any) -> Any:
