@@ -27,6 +27,16 @@ def k(X: fx.Tensor, Y: fx.Tensor, shift: fx.Int32):
 def run(X: fx.Tensor, Y: fx.Tensor, shift: fx.Int32):
     k(X, Y, shift).launch(grid=2, block=64)
 """
+FOURS = """
+@flyc.kernel
+def k(X: fx.Tensor, Y: fx.Tensor):
+    t = fx.thread_idx.x
+    Y[t] = fx.Vector(fx.ptr_load(fx.get_iter(X) + 4 * t, fx.T.vec(4, fx.T.f32)))[0]
+
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor):
+    k(X, Y).launch(grid=1, block=16)
+"""
 ROWS = """
 @flyc.kernel
 def k(Y: fx.Tensor):
@@ -63,6 +73,20 @@ def test_reads_are_named_too(load: Any, device: None, monkeypatch: pytest.Monkey
         rt.SimulatorError, match=r"X \(float32\[100\]\) \+ 100 elements.* lane 36: read of 4 bytes past"
     ):
         module.run(np.ones(100, np.float32), np.zeros(128, np.float32), 0)
+
+
+def test_a_read_that_a_compiler_may_have_widened(load: Any, device: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hardware reads an aligned granule whose first bytes exist: this reason is told with such a read."""
+    monkeypatch.setenv("FLYDSL_SIM_CHECK", "oob")
+    module = load(FOURS)
+    whole = np.ones(128, np.float32)
+    start = -whole.ctypes.data % 16 // 4
+    out = np.zeros(16, np.float32)
+    module.run(whole[start : start + 64], out)
+    for at, widened in ((start, True), (start + 1, False)):
+        with pytest.raises(rt.SimulatorError, match="read of 16 bytes past the end of X") as info:
+            module.run(whole[at : at + 62], out)
+        assert ("a compiler may have widened a load" in str(info.value)) == widened, info.value
 
 
 def test_stores_between_the_rows_of_an_array(load: Any, device: None, monkeypatch: pytest.MonkeyPatch) -> None:

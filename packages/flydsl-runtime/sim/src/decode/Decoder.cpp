@@ -355,21 +355,16 @@ private:
   }
 
   void decodeDpp() {
-    if (raw.unlistedDpp == 0xfa)
-      return setDpp16(ext(), {raw.dppWord >> 8 & 0x1ff, raw.dppWord >> 28, raw.dppWord >> 24 & 15,
-                              (raw.dppWord >> 19 & 1) != 0, (raw.dppWord >> 18 & 1) != 0});
-    if (raw.unlistedDpp)
-      return setDpp8(ext(), raw.dppWord >> 8, raw.unlistedDpp == 0xea);
-    if (raw.has(OpName::dpp8)) {
+    // From the code: LLVM's decoder loses a bit of dpp_ctrl where the result is half of a register (fma_mixlo).
+    const uint32_t w = raw.dppWord;
+    if (raw.unlistedDpp == 0xfa || raw.has(OpName::dpp_ctrl)) {
+      const bool fetches = raw.unlistedDpp || raw.has(OpName::fi);
+      setDpp16(ext(), {w >> 8 & 0x1ff, w >> 28, w >> 24 & 15, (w >> 19 & 1) != 0, fetches && (w >> 18 & 1)});
+    } else if (raw.unlistedDpp || raw.has(OpName::dpp8)) {
       // LLVM keeps the encoding (233 or 234) of DPP8's fetch-inactive bit here.
-      int64_t fi = raw.imm(OpName::fi);
-      return setDpp8(ext(), static_cast<uint32_t>(raw.imm(OpName::dpp8)), fi == 234 || fi == 1);
+      const int64_t fi = raw.unlistedDpp ? raw.unlistedDpp : raw.imm(OpName::fi);
+      setDpp8(ext(), w >> 8, fi == 234 || fi == 1);
     }
-    if (raw.has(OpName::dpp_ctrl))
-      setDpp16(ext(), {static_cast<uint32_t>(raw.imm(OpName::dpp_ctrl)),
-                       static_cast<uint32_t>(raw.imm(OpName::row_mask, 15)),
-                       static_cast<uint32_t>(raw.imm(OpName::bank_mask, 15)),
-                       (raw.imm(OpName::bound_ctrl) & 1) != 0, (raw.imm(OpName::fi) & 1) != 0});
   }
 
   void decodeSdwa() {

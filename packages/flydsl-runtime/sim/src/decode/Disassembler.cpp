@@ -217,7 +217,8 @@ bool Disassembler::decode(const uint8_t *code, uint64_t size, uint64_t address, 
     return false;
   out.length = static_cast<unsigned>(length) + (known.unlistedDpp ? 4 : 0);
   out.unlistedDpp = known.unlistedDpp;
-  out.dppWord = known.dppWord;
+  if (out.length >= 8)
+    memcpy(&out.dppWord, code + out.length - 4, 4);
   if (status != MCDisassembler::Success || length == 0 || !impl->operandsValid(impl->inst))
     return false;
   out.opcodeId = impl->inst.getOpcode();

@@ -53,9 +53,10 @@ public:
   /// Opcode numbers that decode() is to reject (used by the coverage survey).
   const std::set<unsigned> *skipOpcodes = nullptr;
   bool isSdwa = false, isDual = false;
-  /// The DPP control of an instruction that LLVM makes but whose DPP form it does not list: the src0 field
-  /// that announces it (0xfa: DPP16, 0xe9 and 0xea: DPP8) and the word of the control. 0 if there is none.
-  uint32_t unlistedDpp = 0, dppWord = 0;
+  /// Of an instruction that LLVM makes but whose DPP form it does not list, the src0 field that announces DPP
+  /// (0xfa: DPP16, 0xe9 and 0xea: DPP8); else 0.
+  uint32_t unlistedDpp = 0;
+  uint32_t dppWord = 0; ///< of an instruction with DPP, listed or not, the word of its control: the last one
 
   RawOperand operand(OpName name) const;
   bool has(OpName name) const;

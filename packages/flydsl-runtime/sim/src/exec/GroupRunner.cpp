@@ -450,8 +450,12 @@ const LaunchArgument *GroupRunner::arrayOf(const Fault &f) const {
 }
 
 static std::string relation(const LaunchArgument &array, const Fault &f) {
-  return format("%s of %u bytes %s", f.write ? "write" : "read", f.bytes,
-                array.relation(f.address, f.bytes).c_str());
+  std::string text = format("%s of %u bytes %s", f.write ? "write" : "read", f.bytes,
+                            array.relation(f.address, f.bytes).c_str());
+  constexpr uint64_t kWidest = 16; // bytes of an access, which is no fault on hardware if they are of one page
+  if (!f.write && array.distance(f.address) == 0 && f.address % kWidest + f.bytes <= kWidest)
+    text += ", from inside and within 16 aligned bytes: a compiler may have widened a load of what is there";
+  return text;
 }
 
 Fault GroupRunner::located(const Fault &f) const {

@@ -22,11 +22,11 @@ hipError_t badDevice(int d) {
                                             Runtime::instance().deviceCount()));
 }
 
-void fill(hipDeviceProp_tR0600 &p, const ArchInfo &a, int device) {
+void fill(hipDeviceProp_tR0600 &p, const ArchInfo &a, int ordinal) {
   memset(&p, 0, sizeof p);
   snprintf(p.name, sizeof p.name, "%s", a.product);
   snprintf(p.gcnArchName, sizeof p.gcnArchName, "%s", a.gcnArchName);
-  snprintf(p.uuid, sizeof p.uuid, "flysim%d", device & 0xff);
+  snprintf(p.uuid, sizeof p.uuid, "flysim%d", ordinal & 0xff);
   p.totalGlobalMem = a.memoryBytes;
   p.sharedMemPerBlock = a.ldsPerWorkgroup;
   p.sharedMemPerBlockOptin = a.ldsPerWorkgroup;
@@ -50,7 +50,7 @@ void fill(hipDeviceProp_tR0600 &p, const ArchInfo &a, int device) {
   p.multiProcessorCount = static_cast<int>(a.computeUnits);
   p.canMapHostMemory = 1;
   p.concurrentKernels = 1;
-  p.pciDeviceID = device;
+  p.pciDeviceID = ordinal;
   p.asyncEngineCount = 1;
   p.unifiedAddressing = 1;
   p.memoryClockRate = static_cast<int>(a.memClockKhz);
@@ -163,8 +163,8 @@ FLYSIM_API hipError_t hipGetDeviceCount(int *count) try {
   if (!count)
     return fail(hipErrorInvalidValue, "hipGetDeviceCount: null pointer");
   return guarded([&] {
-    Runtime::instance().arch();
     *count = Runtime::instance().deviceCount();
+    Runtime::instance().arch();
     return hipSuccess;
   });
 } FLYSIM_GUARDED
@@ -186,7 +186,7 @@ FLYSIM_API hipError_t hipGetDevicePropertiesR0600(hipDeviceProp_tR0600 *p, int d
   if (!validDevice(device))
     return badDevice(device);
   return guarded([&] {
-    fill(*p, Runtime::instance().arch(), device);
+    fill(*p, Runtime::instance().arch(), Runtime::instance().ordinal(device));
     return hipSuccess;
   });
 } FLYSIM_GUARDED
@@ -277,7 +277,8 @@ FLYSIM_API hipError_t hipDeviceGetPCIBusId(char *id, int size, int device) try {
     return badDevice(device);
   if (!id || size <= 0)
     return fail(hipErrorInvalidValue, "hipDeviceGetPCIBusId: no buffer");
-  if (snprintf(id, static_cast<size_t>(size), "0000:00:%02x.0", device) >= size)
+  if (snprintf(id, static_cast<size_t>(size), "0000:00:%02x.0",
+               Runtime::instance().ordinal(device)) >= size)
     return fail(hipErrorInvalidValue, "hipDeviceGetPCIBusId: the name and its end take 13 bytes");
   return hipSuccess;
 } FLYSIM_GUARDED

@@ -65,11 +65,14 @@ FLYSIM_API hipError_t hipDeviceGetByPCIBusId(int *device, const char *id) try {
   unsigned domain = 0, bus = 0, slot = 0;
   if (!device || !id)
     return fail(hipErrorInvalidValue, "hipDeviceGetByPCIBusId: null pointer");
-  if (sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3 || domain || bus ||
-      !validDevice(static_cast<int>(slot)))
-    return badDevice("hipDeviceGetByPCIBusId");
-  *device = static_cast<int>(slot);
-  return hipSuccess;
+  Runtime &r = Runtime::instance();
+  if (sscanf(id, "%x:%x:%x", &domain, &bus, &slot) == 3 && !domain && !bus)
+    for (int d = 0; d < r.deviceCount(); ++d)
+      if (r.ordinal(d) == static_cast<int>(slot)) {
+        *device = d;
+        return hipSuccess;
+      }
+  return badDevice("hipDeviceGetByPCIBusId");
 } FLYSIM_GUARDED
 FLYSIM_API hipError_t hipChooseDeviceR0600(int *device, const hipDeviceProp_tR0600 *wanted) {
   if (!device || !wanted)

@@ -5,6 +5,7 @@
 #include "support/Settings.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace flysim {
 
@@ -13,7 +14,17 @@ Runtime &Runtime::instance() {
   return *runtime;
 }
 
+namespace {
+struct NoDevice : std::exception {
+  const char *what() const noexcept override {
+    return "ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES or CUDA_VISIBLE_DEVICES leaves no simulated device";
+  }
+};
+} // namespace
+
 const ArchInfo &Runtime::arch() {
+  if (!deviceCount())
+    throw NoDevice();
   std::lock_guard<std::mutex> lock(mutex);
   if (chosen)
     return *chosen;
@@ -75,10 +86,49 @@ bool Runtime::setArch(const char *name) {
   return true;
 }
 
-int Runtime::deviceCount() {
-  static const int count = static_cast<int>(wholeSetting("FLYDSL_SIM_DEVICES", 1, 1, 8));
-  return count;
+namespace {
+constexpr int kMostDevices = 8; // each has a number of one digit
+
+/// Devices that a program sees, by their numbers among all.
+struct Devices {
+  int count = 0, ordinal[kMostDevices];
+};
+
+/// What a list like HIP_VISIBLE_DEVICES leaves of `all`: those whose numbers it names, each once, in its order, up to
+/// the first name that is none's. All, without a list.
+Devices visible(const Devices &all, const char *list) {
+  if (!list)
+    return all;
+  Devices out;
+  for (const char *at = list;; at += 2) {
+    const int n = *at - '0';
+    if (n < 0 || n >= all.count || (at[1] && at[1] != ','))
+      return out;
+    int *const end = out.ordinal + out.count;
+    if (std::find(out.ordinal, end, all.ordinal[n]) == end)
+      out.ordinal[out.count++] = all.ordinal[n];
+    if (!at[1])
+      return out;
+  }
 }
+
+/// Lists are for the devices of the machine, unless the program has asked for simulated ones by number.
+const Devices &devices() {
+  static const Devices found = [] {
+    Devices all;
+    all.count = static_cast<int>(wholeSetting("FLYDSL_SIM_DEVICES", 1, 1, kMostDevices));
+    std::iota(all.ordinal, all.ordinal + all.count, 0);
+    if (!textSetting("FLYDSL_SIM_DEVICES"))
+      return all;
+    const char *hip = textSetting("HIP_VISIBLE_DEVICES");
+    return visible(visible(all, textSetting("ROCR_VISIBLE_DEVICES")), hip ? hip : textSetting("CUDA_VISIBLE_DEVICES"));
+  }();
+  return found;
+}
+} // namespace
+
+int Runtime::deviceCount() { return devices().count; }
+int Runtime::ordinal(int device) { return devices().ordinal[device]; }
 
 namespace {
 thread_local int device = 0;
@@ -103,6 +153,8 @@ hipError_t failRaised() noexcept {
     throw;
   } catch (const Fault &f) {
     return fail(errorCode(f.kind), f.text);
+  } catch (const NoDevice &e) {
+    return fail(hipErrorNoDevice, e.what());
   } catch (const std::bad_alloc &) {
     return fail(hipErrorOutOfMemory, "the host is out of memory");
   } catch (const std::exception &e) {

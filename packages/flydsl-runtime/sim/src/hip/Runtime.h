@@ -126,6 +126,7 @@ struct Runtime {
   static Runtime &instance();
   /// The simulated architecture: the one that setArch or FLYDSL_SIM_ARCH names, else that of the code
   /// that the program carries or loads, else gfx942.
+  /// Raises what is hipErrorNoDevice to the caller if the program sees none.
   const ArchInfo &arch();
   /// An image that the program carries (code embedded by the compiler).
   void noteImage(const void *image);
@@ -134,7 +135,10 @@ struct Runtime {
   void adoptArchOf(const void *image, size_t size);
   /// From now on code is for this architecture. False with a message when the name is unknown.
   bool setArch(const char *name);
+  /// Of those that the program sees.
   int deviceCount();
+  /// The simulated device that the program sees as number `device`.
+  int ordinal(int device);
 
   HandleSet<Module> modules;
   HandleSet<Stream> streams;
