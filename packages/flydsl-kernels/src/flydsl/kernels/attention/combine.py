@@ -14,7 +14,6 @@ from ..host.dtypes import element_of
 from ..op import Result
 from ..parts.index import cdiv
 from ..parts.memory import pointer
-from ..parts.reduce import fmax
 from ..target import Target
 from .row_sum import RowSum
 
@@ -101,7 +100,7 @@ def add_parts(parts, sink, out, end_log, config):
     sums = fx.full(columns, 0.0, fx.Float32)
     for i in range(0, parts.count, unroll=UNROLL):
         part, values = parts.weight(i), parts.values(i, at, config)
-        larger = fmax(base, part.base)
+        larger = fx.maxnumf(base, part.base)
         before, weight = RowSum(base, total).decay(larger), part.decay(larger)
         sums = sums * before + values * weight
         total = total * before + weight

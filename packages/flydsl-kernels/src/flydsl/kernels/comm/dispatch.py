@@ -26,7 +26,7 @@ from ..parts.index import div
 from ..parts.indices import uniform
 from ..parts.lane import lane_of
 from ..parts.memory import WORDS, Buffer
-from ..parts.reduce import imax, magnitude, wave_reduce
+from ..parts.reduce import magnitude, wave_reduce
 from .dispatch_config import SCALED, TransportConfig
 from .peers import SHORT, Peers
 from .system import DEVICE, SYSTEM
@@ -36,7 +36,7 @@ __all__ = ["build_combine", "build_combine_slots", "build_dispatch", "build_pack
 
 def _none(condition: Any, wave: int) -> Any:
     """Whether a condition holds in no lane."""
-    (found,) = wave_reduce([condition.select(fx.Int32(1), fx.Int32(0))], imax, wave)
+    (found,) = wave_reduce([condition.select(fx.Int32(1), fx.Int32(0))], fx.max, wave)
     return uniform(found) == 0
 
 
@@ -246,7 +246,7 @@ def _put(there, chunk, x, config):
         scale = fx.Float32(1.0)
         if fx.const_expr(config.transport == "fp8_blockwise"):
             lanes = SCALED // config.elements
-            (top,) = wave_reduce([magnitude(x).reduce("max")], imax, lanes)
+            (top,) = wave_reduce([magnitude(x).reduce("max")], fx.max, lanes)
             scale = scale_of(top.bitcast(fx.Float32), "fp8", config.target)
             if chunk % lanes == 0:
                 there.store(config.hidden // 4 + chunk // lanes,

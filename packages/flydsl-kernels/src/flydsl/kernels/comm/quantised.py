@@ -17,7 +17,7 @@ import flydsl.expr as fx
 from ..host.dtypes import FLOATS
 from ..parts.convert import scale_of, to_quantised
 from ..parts.memory import WORDS, Buffer
-from ..parts.reduce import imax, magnitude, wave_reduce
+from ..parts.reduce import magnitude, wave_reduce
 from .config import GROUP_UNITS, UNIT, ExchangeConfig
 from .peers import Peers
 
@@ -35,7 +35,7 @@ class Codes:
 
     def store(self, at: Any, x: Any) -> None:
         """Unit `at` from an f32 vector. Consecutive lanes store consecutive units, whole groups of them."""
-        (top,) = wave_reduce([magnitude(x).reduce("max")], imax, GROUP_UNITS)
+        (top,) = wave_reduce([magnitude(x).reduce("max")], fx.max, GROUP_UNITS)
         scale = scale_of(top.bitcast(fx.Float32), "fp8", self._target)
         codes = to_quantised(x * (1.0 / scale), "fp8", "nearest", self._target)
         self._codes.store(at * WORDS, codes.bitcast(fx.Int32))

@@ -12,7 +12,7 @@ import flydsl.expr as fx
 
 from ..host.dense import Extent, require_operands, rows_extent
 from ..host.dtypes import FLOATS, element_of
-from ..parts.epilogue import Activate, Bias, Epilogue, Multiply, ScaleBoth, ShufflePlan, Step, TilePlace
+from ..parts.epilogue import Activate, Bias, Epilogue, ScaleBoth, ShufflePlan, Step, TilePlace
 from ..parts.grid import block_of
 from ..parts.index import align_up, cdiv
 from ..parts.lane import Lane
@@ -224,13 +224,11 @@ class GemmConfig(ProductConfig):
                 one.
             activation: ``"none"``, ``"bias"``, or ``"bias_"`` and one of ``ACTIVATE``.
             seed: for stochastic rounding.
-            divisor: power of two by which the sums are too large; the division is exact.
+            divisor: power of two by which sums with `row_scales` are too large; the division is exact.
         """
         steps: list[Step] = []
-        if divisor > 1:
-            steps.append(Multiply(1.0 / divisor))
         if self.row_scales:
-            steps.append(ScaleBoth(tensors["scale_a"], tensors["scale_b"], m, self.n))
+            steps.append(ScaleBoth(tensors["scale_a"], tensors["scale_b"], m, self.n, 1.0 / divisor))
         if activation != "none":
             steps.append(Bias(tensors["bias"], self.n))
             name = activation.removeprefix("bias").removeprefix("_")
@@ -240,17 +238,16 @@ class GemmConfig(ProductConfig):
 
     # ---------------------------------------------------------------- checks
 
-    def check_tile(self, where: str, k_unit: int, n_unit: int = 16, ragged: bool = False) -> None:
+    def check_tile(self, where: str, k_unit: int, ragged: bool = False) -> None:
         """ValueError unless tile and waves fit each other, the problem (unless `ragged`) and the types.
 
         Args:
             k_unit: elements that tile_k is a multiple of.
-            n_unit: columns that each of the waves along n takes a multiple of.
         """
         need = partial(self.need, where)
         need(self.out_dtype in self.OUT, f"out_dtype must be one of {', '.join(self.OUT)}, got {self.out_dtype!r}")
         self.check_positive(where, "m_waves", "n_waves", "k_waves", "split_k")
-        for name, unit in (("tile_m", 16 * self.m_waves), ("tile_n", n_unit * self.n_waves), ("tile_k", k_unit)):
+        for name, unit in (("tile_m", 16 * self.m_waves), ("tile_n", 16 * self.n_waves), ("tile_k", k_unit)):
             value = getattr(self, name)
             need(value > 0 and value % unit == 0, f"{name} must be a positive multiple of {unit}, got {value}")
         need(self.n > 0 and self.k > 0, f"N and K must be positive, got {self.n} and {self.k}")

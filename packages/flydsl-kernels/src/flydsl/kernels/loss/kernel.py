@@ -20,7 +20,7 @@ from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.indices import index_at, require_within
 from ..parts.mathx import LN2, LOG2E, exp2
-from ..parts.reduce import Lds, add, columns_of, fmax, reduce_rows
+from ..parts.reduce import Lds, add, columns_of, reduce_rows
 from ..parts.rows import Held, Place, RowPlan, Rows, RowScalars, each, fits_registers, fold, launch_rows, plan_rows
 from ..target import Target, builder
 
@@ -55,19 +55,19 @@ def _top_and_sum(x: Held, config: _Config, place: Place, lds: Lds) -> tuple[Any,
     tiles, keep = config.plan.tiles, config.keep
     start, zero = (fx.full(config.plan.vec, v, fx.Float32) for v in (FAR_BELOW, 0.0))
     if keep:
-        top = fold(tiles, keep, start, lambda best, i: fmax(best, x[i]))
-        (top,) = reduce_rows(place, [top.reduce("max")], fmax, lds)
+        top = fold(tiles, keep, start, lambda best, i: fx.maxnumf(best, x[i]))
+        (top,) = reduce_rows(place, [top.reduce("max")], fx.maxnumf, lds)
         total = fold(tiles, keep, zero, lambda total, i: total + exp2((x[i] - top) * LOG2E))
     else:
 
         def step(state: Any, i: Any) -> Any:
             best, total = state
             value = x[i]
-            new = fmax(best, value)
+            new = fx.maxnumf(best, value)
             return [new, total * exp2((best - new) * LOG2E) + exp2((value - new) * LOG2E)]
 
         best, total = fold(tiles, keep, [start, zero], step)
-        (top,) = reduce_rows(place, [best.reduce("max")], fmax, lds)
+        (top,) = reduce_rows(place, [best.reduce("max")], fx.maxnumf, lds)
         total = total * exp2((best - top) * LOG2E)
     (total,) = reduce_rows(place, [total.reduce("add")], add, lds)
     return top, total

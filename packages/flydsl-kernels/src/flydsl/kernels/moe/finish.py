@@ -12,7 +12,7 @@ from ..parts.epilogue import gated
 from ..parts.index import align_up, div
 from ..parts.lane import Lane
 from ..parts.memory import WORDS, Buffer, pointer, write_at
-from ..parts.reduce import imax, magnitude
+from ..parts.reduce import magnitude
 from ..parts.scales import word_place
 from .config import INT4_FACTOR, GroupedConfig
 from .sources import columns_of
@@ -69,9 +69,9 @@ def _quantised(values: list[Any], config: GroupedConfig) -> tuple[list[Any], Any
     same row have 16 of each of the two vectors."""
     flat, top = [part for value in values for part in _rounded(value)], fx.Int32(0)
     for value in flat:
-        top = imax(top, magnitude(value))
+        top = fx.max(top, magnitude(value))
     for step in [s for s in (16, 32) if s < config.wave]:
-        top = imax(top, fx.shuffle_xor(top, step, config.wave))
+        top = fx.max(top, fx.shuffle_xor(top, step, config.wave))
     exponent, factor = microscale(top, config.out)
     return pack_micro(flat, config.out, exponent, factor, config.target), exponent
 

@@ -22,7 +22,7 @@ from .memory import Buffer, float_element, lds_read, lds_write
 from .runs import run_of
 from .tile import CHUNK_BYTES
 
-__all__ = ["ACTIVATE", "FAR", "GATED", "SWIGLU_LIMIT", "Activate", "Bias", "Epilogue", "Multiply", "ScaleBoth",
+__all__ = ["ACTIVATE", "FAR", "GATED", "SWIGLU_LIMIT", "Activate", "Bias", "Epilogue", "ScaleBoth",
            "ShufflePlan", "Step", "TilePlace", "gated", "shuffle_tile", "store_tile"]
 
 FAR = 1 << 30  # a byte offset beyond any tile of C
@@ -67,26 +67,17 @@ def _vector(buffer: Buffer, at: Any, count: int, n: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Multiply(Step):
-    """``value * factor``, a number."""
-
-    factor: float
-
-    def apply(self, value: Any, of_row: Any, of_column: Any) -> Any:
-        return value * self.factor
-
-
-@dataclass(frozen=True)
 class ScaleBoth(Step):
-    """``value * (scale_a[row] * scale_b[column])``, f32[m] and f32[n]."""
+    """``value * (scale_a[row] * factor * scale_b[column])``, f32[m], a number and f32[n]."""
 
     scale_a: Any
     scale_b: Any
     m: Any
     n: int
+    factor: float = 1.0
 
     def row(self, row: Any) -> Any:
-        return Buffer(self.scale_a, fx.Float32, None, self.m).load(row, 1)[0]
+        return Buffer(self.scale_a, fx.Float32, None, self.m).load(row, 1)[0] * self.factor
 
     def column(self, column: Any, count: int) -> Any:
         return _vector(Buffer(self.scale_b, fx.Float32, None, self.n), column, count, self.n)

@@ -11,8 +11,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["LN2", "LOG2E", "LOWEST", "exp2", "exp2_f32_fast", "gelu", "rcp", "rcp_f32", "relu", "rsqrt", "sigmoid",
-           "silu", "tanh"]
+__all__ = ["LN2", "LOG2E", "LOWEST", "exp2", "gelu", "rcp", "relu", "rsqrt", "sigmoid", "silu", "tanh"]
 
 LOG2E = math.log2(math.e)
 LN2 = math.log(2.0)
@@ -36,9 +35,6 @@ def exp2(x: Any) -> Any:
 def rcp(x: Any) -> Any:
     """1/x by the hardware instruction (1 ulp)."""
     return _lanewise(fx.rocdl.rcp, x)
-
-
-exp2_f32_fast, rcp_f32 = exp2, rcp
 
 
 def rsqrt(x: Any) -> Any:

@@ -13,7 +13,7 @@ from .rows import Held, Place, fold
 
 __all__ = [
     "LOWEST", "NAN_KEY", "Lds", "add", "amax_of", "argmax_of", "better", "block_combine", "block_reduce", "columns_of",
-    "fmax", "imax", "key_value", "lane_combine", "lane_reduce", "magnitude", "number_key", "order_key", "reduce_rows",
+    "key_value", "lane_combine", "lane_reduce", "magnitude", "number_key", "order_key", "reduce_rows",
     "wave_combine", "wave_reduce",
 ]
 
@@ -29,10 +29,10 @@ class Lds:
     def __init__(self) -> None:
         self._allocator = fx.SharedAllocator()
 
-    def array(self, element: Any, count: int, align: int = 16) -> Any:
-        """An uninitialised array of `count` elements."""
+    def array(self, element: Any, count: int) -> Any:
+        """An uninitialised array of `count` elements, aligned to 16 bytes."""
         array: Any = fx.Array  # subscripted through its metaclass, which type checkers do not follow
-        return self._allocator.allocate(array[element, count, align]).peek()
+        return self._allocator.allocate(array[element, count, 16]).peek()
 
     def storage(self, kind: Any) -> Any:
         """What a class of `fx.coop` needs."""
@@ -43,22 +43,12 @@ def add(a: Any, b: Any) -> Any:
     return a + b
 
 
-def fmax(a: Any, b: Any) -> Any:
-    """The larger value; a NaN operand loses."""
-    return fx.maxnumf(a, b)
-
-
 def magnitude(x: Any) -> Any:
     """|x| of f32 as its bits: integers in the order of the magnitudes, infinity above the numbers and NaN above it.
 
     A maximum of these keeps a NaN, which the floating-point maximum of most targets would drop.
     """
     return x.bitcast(fx.Int32) & 0x7FFFFFFF
-
-
-def imax(a: Any, b: Any) -> Any:
-    """The larger integer."""
-    return fx.max(a, b)
 
 
 def _each(op: Callable[[Any, Any], Any]) -> Combine:
@@ -127,8 +117,8 @@ def reduce_rows(place: Place, values: Sequence[Any], op: Callable[[Any, Any], An
 def amax_of(place: Place, row: Any, keep: bool, lds: Lds) -> Any:
     """Largest magnitude of a row of f32 vectors (as :class:`Held`), NaN if it holds one; every lane gets it."""
     tiles, zero = place.plan.tiles, fx.full(place.plan.vec, 0, fx.Int32)
-    top = fold(tiles, keep, zero, lambda total, i: imax(total, place.masked(i, magnitude(row[i]), 0)))
-    (bits,) = reduce_rows(place, [top.reduce("max")], imax, lds)
+    top = fold(tiles, keep, zero, lambda total, i: fx.max(total, place.masked(i, magnitude(row[i]), 0)))
+    (bits,) = reduce_rows(place, [top.reduce("max")], fx.max, lds)
     return bits.bitcast(fx.Float32)
 
 
@@ -175,8 +165,8 @@ def argmax_of(place: Place, keys: Held, keep: bool, lds: Lds) -> tuple[Any, Any]
         keys: of the row; ``LOWEST`` past its end.
     """
     tiles, vec = place.plan.tiles, place.plan.vec
-    top = fold(tiles, keep, fx.full(vec, LOWEST, fx.Int32), lambda best, i: imax(best, keys[i]))
-    (top,) = reduce_rows(place, [top.reduce("max")], imax, lds)
+    top = fold(tiles, keep, fx.full(vec, LOWEST, fx.Int32), lambda best, i: fx.max(best, keys[i]))
+    (top,) = reduce_rows(place, [top.reduce("max")], fx.max, lds)
 
     def first(best: Any, i: Any) -> Any:
         columns = columns_of(place, i)

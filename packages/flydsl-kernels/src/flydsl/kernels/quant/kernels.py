@@ -17,7 +17,7 @@ from ..host.config import KernelConfig
 from ..host.dtypes import element_of
 from ..parts.convert import PER_WORD, e8m0_value, pack_int4, scale_of, to_quantised, unpack
 from ..parts.memory import pointer
-from ..parts.reduce import Lds, amax_of, block_reduce, imax, magnitude
+from ..parts.reduce import Lds, amax_of, block_reduce, magnitude
 from ..parts.rows import Held, Place, Rows, each, fold
 from .groups import GroupPlan, Groups
 
@@ -160,8 +160,8 @@ def block_quant_kernel(X, Q, Scale, m: fx.Int32, n: fx.Constexpr[int], config: f
         values.append(register.load().to(fx.Float32))
     top = fx.full(plan.vec, 0, fx.Int32)
     for value in values:
-        top = imax(top, magnitude(value))
-    (top,) = block_reduce([top.reduce("max")], imax, thread, plan.threads, lds)
+        top = fx.max(top, magnitude(value))
+    (top,) = block_reduce([top.reduce("max")], fx.max, thread, plan.threads, lds)
     scale = scale_of(top.bitcast(fx.Float32), config.quant, config.target)
     inverse = 1.0 / scale
     if thread == 0:
@@ -179,8 +179,8 @@ def amax_kernel(X, Amax, m: fx.Int32, config: fx.Constexpr):
     place = Place(plan, m)
     x = Rows(X, element_of(config.dtype), place)
     zero = fx.full(plan.vec, 0, fx.Int32)
-    top = fold(plan.tiles, config.keep, zero, lambda total, i: imax(total, magnitude(x.load(i).to(fx.Float32))))
-    (top,) = block_reduce([top.reduce("max")], imax, place.thread, plan.threads, lds)
+    top = fold(plan.tiles, config.keep, zero, lambda total, i: fx.max(total, magnitude(x.load(i).to(fx.Float32))))
+    (top,) = block_reduce([top.reduce("max")], fx.max, place.thread, plan.threads, lds)
     if place.thread == 0:
         # Without a scope, which is the whole system, LLVM makes a loop of it.
         fx.llvm.atomic_max(pointer(Amax, fx.Int32).llvm_ptr, top, syncscope="agent")

@@ -11,7 +11,7 @@ import flydsl.expr as fx
 from ..parts.convert import microscale, pack_micro
 from ..parts.index import div, mod
 from ..parts.memory import Buffer, pointer
-from ..parts.reduce import imax, magnitude
+from ..parts.reduce import magnitude
 from ..target import Target, builder
 
 __all__ = [
@@ -36,7 +36,7 @@ def _mx_quant_kernel(X, Y, Scale, groups: fx.Int64, mode: fx.Constexpr[str], tar
             values.append(loaded[j])
     top = fx.Int32(0)
     for value in values:
-        top = imax(top, magnitude(value))
+        top = fx.max(top, magnitude(value))
     exponent, factor = microscale(top, mode)
     words = pack_micro(values, mode, exponent, factor, target)
     out = Buffer(Y, fx.Int32, first * len(words), count * len(words))

@@ -19,7 +19,7 @@ from ..parts.convert import e8m0_value, to_quantised
 from ..parts.indices import index_at, require_within
 from ..parts.mathx import rsqrt
 from ..parts.memory import Buffer, float_element
-from ..parts.reduce import add, fmax, wave_reduce
+from ..parts.reduce import add, wave_reduce
 from ..parts.rows import Columns, Place, RowPlan, Rows, plan_rows
 from ..target import Target
 
@@ -156,9 +156,9 @@ def store_groups(tensors, name, m, row, place, tops, values, rstd, config):
     if fx.const_expr(lanes > plan.lanes):  # one group of all tiles
         top = tops[0]
         for t in tops[1:]:
-            top = fmax(top, t)
+            top = fx.maxnumf(top, t)
         tops = [top] * plan.tiles
-    tops = wave_reduce(tops, fmax, min(lanes, plan.lanes))
+    tops = wave_reduce(tops, fx.maxnumf, min(lanes, plan.lanes))
     for i in fx.range_constexpr(plan.tiles):
         stored, factor = _scale_of(tops[i], rstd, config)
         out.store(i, to_quantised(values[i] * factor, "fp8", "nearest", config.target))

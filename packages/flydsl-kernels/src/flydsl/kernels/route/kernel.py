@@ -29,8 +29,6 @@ from ..parts.reduce import (
     Lds,
     add,
     better,
-    fmax,
-    imax,
     key_value,
     lane_combine,
     lane_reduce,
@@ -144,7 +142,7 @@ def route_config(where: str, target: Target, experts: int, topk: int, dtype: str
 def _two_best(a: Any, b: Any) -> list[Any]:
     """The two largest of two pairs that are in order."""
     (first, second), (other, last) = a, b
-    return [fmax(first, other), fmax(fx.minnumf(first, other), fmax(second, last))]
+    return [fx.maxnumf(first, other), fx.maxnumf(fx.minnumf(first, other), fx.maxnumf(second, last))]
 
 
 def _best_groups(config: RouteConfig, keys: list[Any], values: list[Any], lane: Any) -> list[Any]:
@@ -163,7 +161,7 @@ def _best_groups(config: RouteConfig, keys: list[Any], values: list[Any], lane: 
                                          width)
             marks.append(number_key(first + second))
         else:
-            marks += wave_reduce([functools.reduce(imax, keys[part])], imax, width)
+            marks += wave_reduce([functools.reduce(fx.max, keys[part])], fx.max, width)
     marks = [(n < config.groups).select(m, LOWEST) for n, m in zip(names, marks, strict=True)]
     kept = [fx.Boolean(False) for _ in names]
     for _ in range(config.kept_groups):
@@ -205,7 +203,7 @@ def choose(config, source, bias, local, lane, thread, lds):
     whole = config.lanes * per_lane == experts
     if fx.const_expr(not whole):
         logits = [(n < experts).select(x, -math.inf) for n, x in zip(names, logits, strict=True)]
-    (top,) = lane_reduce([functools.reduce(fmax, logits)], fmax, config.lanes, thread, lds)
+    (top,) = lane_reduce([functools.reduce(fx.maxnumf, logits)], fx.maxnumf, config.lanes, thread, lds)
     scores = [_score(config, x, top, 1.0) for x in logits]
     (total,) = lane_reduce([functools.reduce(add, scores)], add, config.lanes, thread, lds)
     # A NaN (or the softmax of an infinity) has no order: such a token gets the first experts.

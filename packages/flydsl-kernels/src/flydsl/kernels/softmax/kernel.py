@@ -18,7 +18,7 @@ from ..host.config import KernelConfig
 from ..host.dense import require_dense, require_held
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.mathx import LOG2E, exp2
-from ..parts.reduce import Lds, add, fmax, reduce_rows
+from ..parts.reduce import Lds, add, reduce_rows
 from ..parts.rows import Held, Place, RowPlan, Rows, each, fits_registers, fold, launch_rows, plan_rows
 from ..target import Target, builder
 
@@ -59,8 +59,8 @@ def _softmax_kernel(X, Y, m: fx.Int32, config: fx.Constexpr):
 
     with fx.fastmath("contract"):
         low, zero = (fx.full(plan.vec, v, fx.Float32) for v in (-math.inf, 0.0))
-        top = fold(tiles, keep, low, lambda total, i: fmax(total, masked(i)))
-        (top,) = reduce_rows(place, [top.reduce("max")], fmax, lds)
+        top = fold(tiles, keep, low, lambda total, i: fx.maxnumf(total, masked(i)))
+        (top,) = reduce_rows(place, [top.reduce("max")], fx.maxnumf, lds)
         power = Held(lambda i: exp2((masked(i) - top) * LOG2E), tiles, keep)
         total = fold(tiles, keep, zero, lambda total, i: total + power[i])
         (total,) = reduce_rows(place, [total.reduce("add")], add, lds)

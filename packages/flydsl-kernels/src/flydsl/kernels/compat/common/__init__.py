@@ -30,12 +30,13 @@ _HOME = {
         "buffer_load", "buffer_store", "create_buffer_resource", "create_buffer_resource_from_addr",
     ),
     "flydsl.kernels.target": ("default_f8_type", "target"),
-    "flydsl.kernels.parts.mathx": ("exp2_f32_fast", "gelu", "rcp_f32", "relu", "rsqrt", "sigmoid", "silu", "tanh"),
+    "flydsl.kernels.parts.mathx": ("gelu", "relu", "rsqrt", "sigmoid", "silu", "tanh"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 _RENAMED = {
     "dtype_to_elem_type": ("flydsl.kernels.host.dtypes", "element_of"),
     "exp2_amdgcn_scalar": ("flydsl.kernels.parts.mathx", "exp2"),
+    "exp2_f32_fast": ("flydsl.kernels.parts.mathx", "exp2"), "rcp_f32": ("flydsl.kernels.parts.mathx", "rcp"),
     "get_dtype_in_kernel": ("flydsl.kernels.host.dtypes", "element_of"), "maxnum": ("flydsl.expr.arith", "maxnumf"),
 }
 _ABSENT = (
