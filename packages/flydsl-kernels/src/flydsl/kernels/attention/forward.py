@@ -44,6 +44,18 @@ def _store_logs(Lse, found, places, here, head, row, share, shares, sizes, confi
             Lse[line] = found[i].log
 
 
+@flyc.jit
+def _give_way(tile, tiles):
+    """Let the workgroup that has more to do go first.
+
+    Of equals the older one always would, and the last one of a launch be behind: it has its SIMDs to itself at the end,
+    and a single wave keeps less of them busy than two.
+    """
+    for quarter in fx.range_constexpr(4):
+        if tile == tiles * quarter // 4:
+            fx.rocdl.s_setprio(3 - quarter)
+
+
 @flyc.kernel
 def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Lengths, Table, Descales, sizes: Sizes,
                    first: fx.TiledMma, second: fx.TiledMma, config: fx.Constexpr):
@@ -138,12 +150,16 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
             begun = reads_ahead(q) if fx.const_expr(config.splits_turn) else 0
             scores_from(0).read(begun)
             for step in fx.pipeline_range(pipeline):
-                fx.rocdl.s_setprio(0)
+                if fx.const_expr(config.beside_others):
+                    _give_way(step.tile, end - begin)
+                else:
+                    fx.rocdl.s_setprio(0)
                 then = sums_from(step.stage)
                 scores.fill(0.0)
                 weave(scores_from(step.stage, begun), q, softmax.finish(sums), passing.starts(step), following=then)
                 logits.apply(scores, places, (begin + step.tile + 1) * BN)
-                fx.rocdl.s_setprio(1)
+                if fx.const_expr(not config.beside_others):
+                    fx.rocdl.s_setprio(1)
                 following, turn = None, None
                 if fx.const_expr(config.splits_turn):
                     following, turn = scores_from((step.stage + 1) % config.stages), step

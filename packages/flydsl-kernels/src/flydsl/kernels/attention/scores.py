@@ -359,21 +359,17 @@ class Softmax:
         self._decays.store(fx.Vector.from_elements(decays, fx.Float32))
         self._decayed[0] = uniform(any_lane(reduce(operator.or_, summed)).select(fx.Int32(1), fx.Int32(0)))
 
-    def _of_row(self, value: Any) -> Any:
-        """The largest value of the lanes that share a row."""
+    def _of_row(self, value: Any, join: Callable[[Any, Any], Any] = fx.maxnumf) -> Any:
+        """What the lanes that share a row have, joined: the largest value, or the sum."""
         for apart in self._apart:
-            value = fx.maxnumf(value, fx.shuffle_xor(value, apart, fx.num_warp_threads()))
+            value = join(value, fx.shuffle_xor(value, apart, fx.num_warp_threads()))
         return value
 
     def result(self) -> list[RowSum]:
         """The sums of this lane's rows."""
-        found = []
-        for row in range(self._blocks):
-            total = self.total[row]
-            for apart in self._apart:
-                total = total + fx.shuffle_xor(total, apart, fx.num_warp_threads())
-            found.append(RowSum(self.base[row] * LN2 if self.config.plain else self.base[row], total))
-        return found
+        unit = LN2 if self.config.plain else 1.0
+        return [RowSum(self.base[row] * unit, self._of_row(self.total[row], operator.add))
+                for row in range(self._blocks)]
 
 
 class RowState:

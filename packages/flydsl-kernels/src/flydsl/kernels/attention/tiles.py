@@ -405,22 +405,20 @@ class PassingTile:
         tile, start = self._tiles[-1], self._places[-1][stage]
         return tile.view(start) if isinstance(tile, TurnedTile) else tile.view(start, True)
 
-    def fetch(self, source: Rows, first: Any, piece: int | None = None) -> None:
-        """Start loading the rows from `first` on into registers: one piece of them, or all."""
-        for number in range(self.pieces) if piece is None else [piece]:
-            which, i = self._numbered[number]
-            chunks = self._tiles[which].fetch(source, first, self._thread, i)
-            if number not in self._staged:
-                self._staged[number] = [fx.make_rmem_tensor(chunk.numel, chunk.dtype) for chunk in chunks]
-            for held, chunk in zip(self._staged[number], chunks, strict=True):
-                held.store(chunk)
+    def fetch(self, source: Rows, first: Any, piece: int) -> None:
+        """Start loading a piece of the rows from `first` on into registers."""
+        which, i = self._numbered[piece]
+        chunks = self._tiles[which].fetch(source, first, self._thread, i)
+        if piece not in self._staged:
+            self._staged[piece] = [fx.make_rmem_tensor(chunk.numel, chunk.dtype) for chunk in chunks]
+        for held, chunk in zip(self._staged[piece], chunks, strict=True):
+            held.store(chunk)
 
-    def commit(self, stage: int, piece: int | None = None) -> None:
-        """Write what was fetched to LDS: one piece of it, or all."""
-        for number in range(self.pieces) if piece is None else [piece]:
-            which, i = self._numbered[number]
-            chunks = [chunk.load().to(self._element) for chunk in self._staged[number]]
-            self._tiles[which].commit(self._places[which][stage], self._thread, i, chunks)
+    def commit(self, stage: int, piece: int) -> None:
+        """Write a piece that was fetched to LDS."""
+        which, i = self._numbered[piece]
+        chunks = [chunk.load().to(self._element) for chunk in self._staged[piece]]
+        self._tiles[which].commit(self._places[which][stage], self._thread, i, chunks)
 
     @property
     def pieces(self) -> int:
@@ -462,7 +460,7 @@ class PassingStatistic:
         """Start loading the values from `first` on into registers."""
         self._staged = source.load(first + fx.thread_idx.x, 1)
 
-    def commit(self, stage: Any, piece: int | None = None) -> None:
+    def commit(self, stage: Any, piece: int) -> None:
         """Write what was fetched to LDS."""
         lds_write(self._places[stage], fx.thread_idx.x, self._staged)
 
