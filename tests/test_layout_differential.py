@@ -25,9 +25,6 @@ pytestmark = pytest.mark.one_arch
 ir = pytest.importorskip("flydsl._mlir.ir")
 fly = pytest.importorskip("flydsl._mlir.dialects.fly")
 
-#: Operations whose cases may differ; a name leaves when they agree.
-PENDING: set[str] = set()
-
 CASES = int(os.environ.get("LAYOUT_DIFFERENTIAL", "300"))
 SEED = int(os.environ.get("LAYOUT_DIFFERENTIAL_SEED", "1"))
 
@@ -407,6 +404,4 @@ def test_python_agrees_with_the_dialect(name: str, inference: Inference) -> None
         r = compare(name, SEED * 1_000_003 + k, inference)
         if r is not None:
             found.setdefault(r[0], []).append(r[1])
-    if found and name in PENDING:
-        pytest.xfail(f"{name}: {sum(map(len, found.values()))} of {CASES} cases differ")
     assert not found, "\n".join(f"{len(v)} of {CASES}: {kind}, e.g. {x}" for kind, v in found.items() for x in v[:4])
