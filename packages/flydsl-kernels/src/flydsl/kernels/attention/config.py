@@ -24,7 +24,6 @@ LARGEST = 256  # head dimension
 STEP = 32  # of head dimensions that kernels have; others are padded
 STATISTICS = 2  # of a row of queries that gradients of keys take
 RUN = 4  # rows that follow each other in an accumulator
-SIMDS = 4  # that the waves of a workgroup are on
 READY = 3  # matrix instructions after which the results of those before can be read
 
 Order = tuple[tuple[int, ...], tuple[int, ...]] | None  # of a mode of a product, as a layout (shape, stride)
@@ -273,8 +272,9 @@ class ForwardConfig(AttentionConfig):
 
     @property
     def beside_others(self) -> bool:
-        """Whether waves that share a SIMD are of several workgroups, which may have more or less to do."""
-        return self.waves <= SIMDS and not self.alone
+        """Whether waves that share a SIMD are of several workgroups, which may have more or less to do. With more than
+        128 columns on gfx9 a wave has registers for itself only."""
+        return self.waves <= self.target.simds and self.dv <= 128 and not self.alone
 
     @property
     def rolled(self) -> bool:

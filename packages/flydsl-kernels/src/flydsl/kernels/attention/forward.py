@@ -49,11 +49,12 @@ def _give_way(tile, tiles):
     """Let the workgroup that has more to do go first.
 
     Of equals the older one always would, and the last one of a launch be behind: it has its SIMDs to itself at the end,
-    and a single wave keeps less of them busy than two.
+    and a single wave keeps less of them busy than two. So priority falls where a half, a quarter and an eighth of the
+    tiles are left: what one is ahead of the other gets smaller to the end.
     """
-    for quarter in fx.range_constexpr(4):
-        if tile == tiles * quarter // 4:
-            fx.rocdl.s_setprio(3 - quarter)
+    for halvings in fx.range_constexpr(4):
+        if tile == tiles - (tiles >> halvings):
+            fx.rocdl.s_setprio(3 - halvings)
 
 
 @flyc.kernel
@@ -150,9 +151,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
             begun = reads_ahead(q) if fx.const_expr(config.splits_turn) else 0
             scores_from(0).read(begun)
             for step in fx.pipeline_range(pipeline):
-                if fx.const_expr(config.beside_others):
-                    _give_way(step.tile, end - begin)
-                else:
+                if fx.const_expr(not config.beside_others):
                     fx.rocdl.s_setprio(0)
                 then = sums_from(step.stage)
                 scores.fill(0.0)
@@ -165,6 +164,8 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
                     following, turn = scores_from((step.stage + 1) % config.stages), step
                 weave(then, config.turned(state.weights), softmax.begin(), (), config.delay, following, turn=turn,
                       stores=passing.stores(step), early=config.kept > 0)
+                if fx.const_expr(config.beside_others):
+                    _give_way(step.tile, end - begin)
 
         found = softmax.result()
         result = fx.Float32 if fx.const_expr(config.split) else element
