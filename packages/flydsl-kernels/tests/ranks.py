@@ -15,10 +15,11 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from kernel_helpers import FULL
 
 # Guards against what hangs, in seconds. Nothing that is right takes a fraction of them, on a machine that does a dozen
 # other things as well; no test may depend on them.
-PATIENCE, START_PATIENCE = (3000 if os.environ.get("FLYDSL_KERNELS_FULL") == "1" else 600), 1200
+PATIENCE, START_PATIENCE = (3000 if FULL else 600), 1200
 TOLD = 120  # how long the others have to say what they saw when one rank has failed
 
 # Ranks are forked from a process that has imported once what all of them need: eight imports of torch at the same time

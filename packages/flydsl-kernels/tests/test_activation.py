@@ -8,6 +8,8 @@ import flydsl.runtime as rt
 from flydsl.kernels import ops
 from flydsl.kernels.elementwise import build_activation_module
 
+pytestmark = pytest.mark.each_wave_size
+
 KINDS = {
     "silu": (ops.silu, F.silu), "gelu": (ops.gelu, F.gelu),
     "gelu_tanh": (lambda x: ops.gelu(x, "tanh"), lambda x: F.gelu(x, approximate="tanh")),

@@ -6,6 +6,8 @@ import pytest
 from flydsl.kernels import ops
 from flydsl.kernels.elementwise import build_add_module
 
+pytestmark = pytest.mark.each_wave_size
+
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("shape", [(1, 8), (4, 128), (5, 136), (33, 1000), (100, 64), (), (1,), (7,), (3, 5), (8, 3),

@@ -6,6 +6,8 @@ from kernel_helpers import DTYPES, fp8_dtype, random, torch
 import flydsl.runtime as rt
 from flydsl.kernels import ops
 
+pytestmark = pytest.mark.each_wave_size
+
 TOKENS, BLOCKS, SIZE, HEADS = 9, 4, 16, 3
 
 

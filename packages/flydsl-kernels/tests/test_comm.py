@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import os
 import random
 import time
 import warnings
@@ -11,9 +10,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import torch.distributed as dist  # noqa: E402
+from kernel_helpers import FULL  # noqa: E402
 from ranks import pool, without_race_check  # noqa: E402, F401
 
-FULL = os.environ.get("FLYDSL_KERNELS_FULL") == "1"
+pytestmark = pytest.mark.each_wave_size
+
 COUNTERS = True  # nothing is launched in this process
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 NAMES = ("f32", "f16", "bf16")

@@ -1,14 +1,15 @@
 """Dispatch and combine of tokens between ranks, against their definition."""
 
-import os
 
 import pytest
 
 torch = pytest.importorskip("torch")
 import torch.distributed as dist  # noqa: E402
+from kernel_helpers import FULL  # noqa: E402
 from ranks import pool, without_race_check  # noqa: E402, F401
 
-FULL = os.environ.get("FLYDSL_KERNELS_FULL") == "1"
+pytestmark = pytest.mark.each_wave_size
+
 COUNTERS = True  # nothing is launched in this process
 EXPERTS, SLOTS, TOKENS, HIDDEN = 3, 4, 10, 256
 DTYPES = {"bf16": torch.bfloat16, "f32": torch.float32}

@@ -13,10 +13,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.one_arch
 import torch.distributed as dist  # noqa: E402
+from kernel_helpers import FULL  # noqa: E402
 from ranks import PATIENCE, Ranks, pool, without_race_check  # noqa: E402, F401
 
 COUNTERS = True  # nothing is launched in this process
-FULL = os.environ.get("FLYDSL_KERNELS_FULL") == "1"
 KILLED = 40 if FULL else 3  # groups of which one rank is
 
 

@@ -7,6 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 from ranks import PATIENCE, pool, without_race_check  # noqa: E402, F401
 
+pytestmark = pytest.mark.each_wave_size
+
 COUNTERS = True  # nothing is launched in this process
 MODEL, INTER, EXPERTS, TOPK = 256, 256, 6, 3
 

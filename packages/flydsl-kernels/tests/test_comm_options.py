@@ -7,9 +7,11 @@ import warnings
 import pytest
 
 torch = pytest.importorskip("torch")
+from kernel_helpers import FULL  # noqa: E402
 from ranks import pool  # noqa: E402, F401
 
-FULL = os.environ.get("FLYDSL_KERNELS_FULL") == "1"
+pytestmark = pytest.mark.each_wave_size
+
 SEED = int(os.environ.get("FLYDSL_TEST_SEED", 0))
 COUNTERS = True  # nothing is launched in this process
 DTYPES = {torch.float32: ("f32", 1e-5), torch.float16: ("f16", 2e-3), torch.bfloat16: ("bf16", 1.6e-2)}

@@ -14,11 +14,13 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
+from kernel_helpers import FULL  # noqa: E402
 from ranks import pool, run_threads  # noqa: E402, F401
+
+pytestmark = pytest.mark.each_wave_size
 
 COUNTERS = True  # nothing is launched in this process
 ATTEMPTS = 200  # the first few suffice where the schedule decides at all
-FULL = os.environ.get("FLYDSL_KERNELS_FULL") == "1"
 RELEASE, ACQUIRE = "fence(fx.AtomicOrdering.Release)", "fence(fx.AtomicOrdering.Acquire)"
 SIGNAL = "(fx.Int64(peers._signature) << 32) | fx.Int64(epoch))"
 RECEIVE = "load(mine)"

@@ -10,6 +10,8 @@ torch = pytest.importorskip("torch")
 import torch.distributed as dist  # noqa: E402
 from ranks import pool, without_race_check  # noqa: E402, F401
 
+pytestmark = pytest.mark.each_wave_size
+
 COUNTERS = True  # nothing is launched in this process
 
 

@@ -6,6 +6,8 @@ from kernel_helpers import Guarded, cases, close, random, torch
 from flydsl.kernels import ops
 from flydsl.kernels.moe import build_topk_gating_softmax_module
 
+pytestmark = pytest.mark.each_wave_size
+
 CASES = cases(
     [(37, 64, 4, "f32", True), (5, 256, 8, "bf16", True), (9, 384, 7, "f16", False), (3, 257, 9, "bf16", True),
      (7, 6, 2, "f32", True), (11, 1, 1, "f32", True), (3, 7, 7, "f32", False)],

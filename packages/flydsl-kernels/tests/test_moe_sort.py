@@ -8,6 +8,8 @@ from flydsl.kernels import moe, ops
 from flydsl.kernels.moe.op import MOE_SORT
 from flydsl.kernels.moe.sorting import capacity
 
+pytestmark = pytest.mark.each_wave_size
+
 # tokens, experts, k, block, masked share
 CASES = cases(
     [(1, 256, 8, 32, 0), (5, 8, 2, 16, 0), (37, 257, 9, 32, 0.6), (128, 8, 2, 64, 0.3), (31, 385, 7, 32, 0),

@@ -6,6 +6,8 @@ from kernel_helpers import DTYPES, Guarded, cases, close, fp8_dtype, random, tor
 from flydsl.kernels import norm, ops
 from flydsl.kernels.parts.convert import quantised_max
 
+pytestmark = pytest.mark.each_wave_size
+
 SHAPES = cases(
     [(64, 256, "f32"), (32, 128, "f16"), (13, 2000, "f32"), (16, 512, "bf16"), (3, 8192, "bf16"), (3, 131, "f32"),
      (5, 1, "f32"), (2, 4097, "bf16"), (2, 5000, "f16"), (1, 70001, "f32")],
@@ -86,7 +88,6 @@ QUANT = cases([(6, 512, "f16"), (3, 131, "f32"), (2, 4096, "bf16"), (5, 1000, "b
               [(64, 8192, "bf16"), (33, 2047, "f16"), (2, 70001, "f32")])
 
 
-@pytest.mark.spread
 @pytest.mark.parametrize("quant", ["i8", "fp8"])
 @pytest.mark.parametrize(("m", "n", "dtype"), QUANT)
 def test_quantised(m, n, dtype, quant):

@@ -6,6 +6,8 @@ from kernel_helpers import DTYPES, Guarded, cases, close, random, torch
 from flydsl.kernels import norm, ops
 from flydsl.kernels.norm import rmsnorm_bwd_programs
 
+pytestmark = pytest.mark.each_wave_size
+
 SHAPES = cases(
     [(64, 256, "f32"), (33, 128, "f16"), (13, 1000, "f32"), (9, 4096, "f16"), (11, 4097, "bf16"), (7, 5000, "bf16"),
      (3, 131, "f32")],

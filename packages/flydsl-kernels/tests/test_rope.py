@@ -10,6 +10,8 @@ from flydsl.kernels.rope import build_fused_rope_cache_module
 from flydsl.kernels.rope.op import _reference_rope
 from flydsl.runtime import SimulatorError
 
+pytestmark = pytest.mark.each_wave_size
+
 TOLERANCE = {"f32": 1e-6, "f16": 2e-3, "bf16": 2e-2}
 
 

@@ -7,6 +7,8 @@ from flydsl.kernels import ops
 from flydsl.kernels.moe import build_route_module
 from flydsl.kernels.route.op import ROUTE
 
+pytestmark = pytest.mark.each_wave_size
+
 # tokens, experts, k, dtype, scoring, bias, groups, renormalize, scale
 CASES = cases(
     [

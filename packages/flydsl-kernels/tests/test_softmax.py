@@ -6,6 +6,8 @@ from kernel_helpers import DTYPES, Guarded, cases, close, close_relative, random
 from flydsl.kernels import ops
 from flydsl.kernels.softmax import build_softmax_bwd_module, build_softmax_module, softmax_bwd_buffered_operands
 
+pytestmark = pytest.mark.each_wave_size
+
 SHAPES = cases(
     [(1, 1, "f32"), (9, 3, "f16"), (33, 127, "f32"), (5, 128, "bf16"), (7, 1000, "bf16"), (3, 2048, "f16"),
      (2, 4096, "bf16"), (2, 5003, "f16"), (1, 16384, "f32"), (1, 40000, "bf16"), (1, 70001, "f32")],
