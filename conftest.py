@@ -17,18 +17,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ``each_wave_size``, of which the first that a test has counts."""
     arch, full = os.environ.get("ARCH", ONE_ARCH), os.environ.get("FLYDSL_KERNELS_FULL", "") not in ("", "0")
     for item in items:
-        spread = item.get_closest_marker("spread")
         if item.get_closest_marker("one_arch"):
             if arch != ONE_ARCH:
                 item.add_marker(pytest.mark.skip(reason=f"the same on every architecture: runs with ARCH={ONE_ARCH}"))
-            continue
-        takers: tuple[str, ...] = ()
-        if spread:
-            takers = spread.args or SPREAD_OVER
-        elif item.get_closest_marker("each_wave_size"):
-            takers = next((pair for pair in OF_WAVE_SIZES if arch in pair), ())
-        if takers and not full:
+        elif not full:
+            takers = _takers(item, arch)
             # By its name, so that a choice of tests (-k) does not move a case to another architecture.
-            turn = takers[hashlib.sha256(item.name.encode()).digest()[0] % len(takers)]
-            if arch in SPREAD_OVER and arch != turn:
+            turn = takers[hashlib.sha256(item.name.encode()).digest()[0] % len(takers)] if takers else arch
+            if turn != arch:
                 item.add_marker(pytest.mark.skip(reason=f"runs with ARCH={turn}, or with FLYDSL_KERNELS_FULL"))
+
+
+def _takers(item: pytest.Item, arch: str) -> list[str]:
+    """The architectures that a test takes turns with, of those that it needs; none if it runs wherever it can."""
+    if arch not in SPREAD_OVER:
+        return []
+    able = [a for a in SPREAD_OVER if all(a.startswith(mark.args) for mark in item.iter_markers("needs"))]
+    if spread := item.get_closest_marker("spread"):
+        return [a for a in able if a in (spread.args or SPREAD_OVER)]
+    if item.get_closest_marker("each_wave_size"):
+        return [a for a in able if any(arch in pair and a in pair for pair in OF_WAVE_SIZES)]
+    return []

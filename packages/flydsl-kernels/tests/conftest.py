@@ -10,8 +10,16 @@ import os
 import pytest
 
 import flydsl.runtime as rt
+from flydsl.kernels.target import current_arch
 
 CHECKS = os.environ.get("FLYDSL_KERNELS_CHECK", "oob,race")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The mark ``needs(*archs)``: skip unless the current architecture starts with one of these."""
+    for mark in item.iter_markers("needs"):
+        if not current_arch().startswith(mark.args):
+            pytest.skip(f"needs {' or '.join(mark.args)}")
 
 
 @pytest.fixture(autouse=True)

@@ -77,6 +77,4 @@ DENSE_GEMM = (*GENERAL_GEMM, "gfx90a", "gfx11")
 
 def needs(*archs: str):
     """Skip unless the current architecture starts with one of these."""
-    from flydsl.kernels.target import current_arch
-
-    return pytest.mark.skipif(not current_arch().startswith(archs), reason=f"needs {' or '.join(archs)}")
+    return pytest.mark.needs(*archs)

@@ -3,8 +3,6 @@
 import pytest
 from kernel_helpers import cases, torch
 
-from flydsl.kernels.target import current_arch
-
 SIZES = {"vocab_size": 64, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "head_dim": 32,
          "pad_token_id": 0}
@@ -17,12 +15,11 @@ SPARSE = {"Mixtral": {"num_local_experts": 8}, "GptOss": {"num_local_experts": 8
                          "num_key_value_heads": 4}}
 # Gemma 2 caps scores and GPT-OSS has sinks, which torch's function does not.
 ATTENTION = {"Gemma2": "eager", "GptOss": "eager"}
-WHOLE = current_arch() in ("gfx942", "gfx1201")  # where all models run, and not only with FLYDSL_KERNELS_FULL
 
 
 def chosen(quick, names):
-    """The models of a test: all of them on some architectures."""
-    return names if WHOLE else cases(quick, [name for name in names if name not in quick])
+    """The models of a test: the quick ones, and with FLYDSL_KERNELS_FULL all of them."""
+    return cases(quick, [name for name in names if name not in quick])
 
 
 def made(name, **options):

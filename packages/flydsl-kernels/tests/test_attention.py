@@ -28,7 +28,7 @@ def uninitialised():
     assert not report.findings, "\n".join(map(str, report.findings))
 
 
-@pytest.fixture(params=["as it is", "long"] if target().arch == "gfx1250" else ["as it is"])
+@pytest.fixture(params=["as it is", pytest.param("long", marks=needs("gfx1250"))])
 def any_tile(request, monkeypatch):
     """Few rows, also with the tile of sequences that have many."""
     if request.param == "long":

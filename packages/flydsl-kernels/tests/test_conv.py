@@ -21,7 +21,7 @@ from flydsl.kernels.conv import (
 from flydsl.kernels.conv.config import ConvConfig, choose_splits, make_config
 from flydsl.kernels.target import target
 
-pytestmark = needs(*GENERAL_GEMM)
+pytestmark = [needs(*GENERAL_GEMM), pytest.mark.each_wave_size]
 FORMS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 STEP = {"f16": 2.0**-11, "bf16": 2.0**-8}  # relative error of one rounding
 

@@ -22,7 +22,7 @@ from flydsl.kernels.decode.mla_config import mla_config
 from flydsl.kernels.decode.op import MLA_DECODE, PAGED_ATTENTION
 from flydsl.kernels.target import target
 
-pytestmark = needs("gfx942", "gfx950", "gfx120", "gfx1250")
+pytestmark = [needs("gfx942", "gfx950", "gfx120", "gfx1250"), pytest.mark.each_wave_size]
 
 
 def check(batch, dtype="f16", window=(-1, -1), **options):

@@ -15,7 +15,7 @@ from flydsl.kernels.decode.op import MLA_DECODE
 from flydsl.kernels.decode.schedule import FIELDS, build_metadata_module, most_partials, most_pieces
 from flydsl.kernels.target import target
 
-pytestmark = needs("gfx942", "gfx950", "gfx120", "gfx1250")
+pytestmark = [needs("gfx942", "gfx950", "gfx120", "gfx1250"), pytest.mark.each_wave_size]
 
 
 class Call:

@@ -8,7 +8,7 @@ import flydsl.kernels as kernels
 from flydsl.kernels import ops
 from flydsl.kernels.mlp.op import MLP
 
-pytestmark = needs(*GENERAL_GEMM)
+pytestmark = [needs(*GENERAL_GEMM), pytest.mark.each_wave_size]
 
 
 def operands(rows, model=136, inter=72, dtype="bf16"):

@@ -16,6 +16,8 @@ from flydsl.kernels.quant import (
 )
 from flydsl.kernels.quant import reference as ref
 
+pytestmark = pytest.mark.each_wave_size
+
 SHAPES = cases(
     [(16, 2048, "f16"), (5, 131, "f32"), (7, 384, "bf16"), (130, 256, "f32"), (3, 4099, "bf16"), (200, 300, "f16")],
     [(2048, 8192, "f16"), (33, 8192, "bf16"), (257, 1000, "f32"), (2, 70001, "f32"), (300, 640, "bf16")],
