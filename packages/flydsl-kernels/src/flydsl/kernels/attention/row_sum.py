@@ -41,9 +41,9 @@ class RowSum:
 
     def share(self, factor: Any = 1.0) -> Any:
         """`factor` over the total, 0 of a row that sees nothing; NaN of one with such a score."""
-        return (self.total == 0.0).select(0.0, factor / self.total)
+        return (self.total != 0.0).select(factor / self.total, 0.0)
 
     @property
     def log(self) -> Any:
         """Of the sum of ``e**score``: -inf of a row that sees nothing, NaN of one with such a score."""
-        return (self.total == 0.0).select(-math.inf, self.base + fx.math.log2(self.total) * LN2)
+        return (self.total != 0.0).select(self.base + fx.math.log2(self.total) * LN2, -math.inf)
