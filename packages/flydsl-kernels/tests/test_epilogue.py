@@ -91,3 +91,5 @@ def test_the_options_of_the_gemms_are_steps():
         config = SimpleNamespace(n=8, row_scales=scaled)
         made = GemmConfig.finish(config, tensors, 4, activation, divisor=divisor)
         assert tuple(map(type, made.steps)) == expected
+    with pytest.raises(ValueError, match="by way of the scales of their rows"):
+        GemmConfig.finish(SimpleNamespace(n=8, row_scales=False), tensors, 4, divisor=16)

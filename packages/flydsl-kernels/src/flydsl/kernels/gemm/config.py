@@ -224,8 +224,14 @@ class GemmConfig(ProductConfig):
                 one.
             activation: ``"none"``, ``"bias"``, or ``"bias_"`` and one of ``ACTIVATE``.
             seed: for stochastic rounding.
-            divisor: power of two by which sums with `row_scales` are too large; the division is exact.
+            divisor: power of two by which sums are too large. The scale of a row is divided, exactly from ``divisor *
+                2**-126`` on.
+
+        Raises:
+            ValueError: a divisor without `row_scales`, which would not be applied.
         """
+        if divisor != 1 and not self.row_scales:
+            raise ValueError(f"sums are divided by way of the scales of their rows, of which there are none: {divisor}")
         steps: list[Step] = []
         if self.row_scales:
             steps.append(ScaleBoth(tensors["scale_a"], tensors["scale_b"], m, self.n, 1.0 / divisor))
