@@ -16,7 +16,7 @@ from .tiles import CHUNK, Tile, tiles_of
 
 __all__ = [
     "ARCHS", "CHUNK", "LARGEST", "STATISTICS", "STEP", "AttentionConfig", "BackwardConfig", "ForwardConfig", "Matrix",
-    "choose", "choose_backward", "is_short", "matrix_of", "supported",
+    "choose", "choose_backward", "is_short", "matrix_of",
 ]
 
 ARCHS = MATRIX_ARCHS
@@ -44,11 +44,6 @@ class Matrix:
     def run(self, lanes: int) -> int:
         """Elements along its depth that follow each other in an operand of one of so many lanes."""
         return min(CHUNK, self.m * self.k // lanes)
-
-
-def supported(target: Target, where: str) -> None:
-    """ValueError on an architecture without the kernels."""
-    target.require(where, *ARCHS)
 
 
 def matrix_of(target: Target) -> Matrix:
@@ -328,7 +323,7 @@ class ForwardConfig(AttentionConfig):
 
     def checked(self, where: str) -> ForwardConfig:
         """The same, if there is such a kernel."""
-        supported(self.target, where)
+        self.target.require(where, *ARCHS)
         for name, n in (("k", self.d), ("v", self.dv)):
             require(where, 0 < n <= LARGEST and n % STEP == 0,
                     f"columns of {name} must be a multiple of {STEP} up to {LARGEST}, got {n}")

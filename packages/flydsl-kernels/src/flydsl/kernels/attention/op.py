@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from ..cache.arrays import as_scale
-from ..host.arrays import as_int32, autocast, flat_of, flattened, is_torch, span, strides_of, with_rows
+from ..host.arrays import as_int32, autocast, flat_of, flattened, is_torch, padded, span, strides_of, with_rows
+from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..op import Form, Gradient, Op, Plan, Result, like, scratch_of
 from ..parts.index import cdiv
@@ -15,9 +16,9 @@ from ..target import Target
 from . import reference
 from .backward import build_attention_backward
 from .combine import choose_parts, parts_of
-from .config import ARCHS, LARGEST, STATISTICS, STEP, is_short, supported
+from .config import ARCHS, LARGEST, STATISTICS, STEP, is_short
 from .forward import build_attention_forward
-from .operands import FARTHEST, shapes_of
+from .operands import FARTHEST, WHERE, shapes_of
 from .sequence import Sizes, Strides
 from .tuned import TUNING, found_tile
 
@@ -52,9 +53,9 @@ def _bias_strides(shape: tuple[int, ...], strides: tuple[int, ...], heads: int, 
     full = (*rows[:-1], heads, rows[-1])[-len(shape) + 1 :] if len(shape) > 2 else rows[-1:]
     fits = 2 <= len(shape) <= (2 if len(rows) == 1 else 4) and all(
         n == m or n == 1 and i < len(shape) - 2 for i, (n, m) in enumerate(zip(shape, full, strict=False)))
-    if not fits or keys and shape[-1] < keys:
-        form = "[total_q, most keys]" if len(rows) == 1 else "[Sq, Skv], [H, Sq, Skv] or [B, H, Sq, Skv]"
-        raise ValueError(f"attention: bias must be {form} (1 for any B or H), got shape {shape}")
+    form = "[total_q, most keys]" if len(rows) == 1 else "[Sq, Skv], [H, Sq, Skv] or [B, H, Sq, Skv]"
+    require(WHERE, fits and (not keys or shape[-1] >= keys),
+            f"bias must be {form} (1 for any B or H), got shape {shape}")
     by = dict(zip(range(-len(shape), 0), strides, strict=True))
     return by.get(-4, 0), by.get(-2, 0), by.get(-3, 0)
 
@@ -80,7 +81,7 @@ class _Call:
     def __init__(self, target: Target, q: Any, k: Any, v: Any, bias: Any, slopes: Any, starts_q: Any, starts_k: Any,
                  table: Any, lengths: Any, scale: float | None, left: int, right: int, softcap: float,
                  longest: int, splits: int = 1) -> None:
-        supported(target, "attention")
+        target.require(WHERE, *ARCHS)
         stored = dtype_name(q, "attention: q", (*HALVES, "fp8"))
         for name, x in (("k", k), ("v", v)):
             if dtype_name(x, f"attention: {name}", (*HALVES, "fp8")) != stored:
@@ -151,10 +152,8 @@ def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any 
     descales = [flat_of(d, f"attention: {name}", "f32", (1,), each, (), (1, 1)) for d, name in (
         (q_descale, "q_descale"), (k_descale, "k_descale"), (v_descale, "v_descale"))]
     given = [d for d in descales if d is not None]
-    if given and stored != "fp8":
-        raise ValueError(f"attention: descales are for fp8 operands, q is {q.dtype}")
-    if len({d.shape for d in given}) > 1:
-        raise ValueError("attention: all descales must have one shape, (1,) or (B, Hkv)")
+    require(WHERE, not given or stored == "fp8", f"descales are for fp8 operands, q is {q.dtype}")
+    require(WHERE, len({d.shape for d in given}) < 2, "all descales must have one shape, (1,) or (B, Hkv)")
     sink = flat_of(sink, "attention: sink", "f32", (shapes.heads,))
     if 0 in q.shape or v.shape[-1] == 0:
         return None
@@ -201,9 +200,9 @@ def _plan_backward(target: Target, dout: Any, dlse: Any, q: Any, k: Any, v: Any,
     stored = dtype_name(q, "attention_bwd: q", HALVES)
     call = _Call(target, q, k, v, bias, slopes, starts_q, starts_k, None, None, scale, left, right, softcap, longest)
     for name, x in (("dout", dout), ("out", out)):
-        if tuple(x.shape) != (*q.shape[:-1], v.shape[-1]) or dtype_name(x, f"attention_bwd: {name}", HALVES) != stored:
-            raise ValueError(f"attention_bwd: {name} must be {(*q.shape[:-1], v.shape[-1])} of {q.dtype}, got "
-                             f"{tuple(x.shape)} of {x.dtype}")
+        shape, dtype = (*q.shape[:-1], v.shape[-1]), dtype_name(x, f"attention_bwd: {name}", HALVES)
+        require("attention_bwd", tuple(x.shape) == shape and dtype == stored,
+                f"{name} must be {shape} of {q.dtype}, got {tuple(x.shape)} of {x.dtype}")
     of_rows = tuple(_results(q, k, v)[1].shape)
     statistics = [flat_of(x, f"attention_bwd: {name}", "f32", of_rows) for name, x in (("lse", lse), ("dlse", dlse))]
     if 0 in q.shape or 0 in k.shape:
@@ -289,26 +288,11 @@ ATTENTION_FWD = Op(
 # ------------------------------------------------------------------------------------------- functional form
 
 
-def _padded_columns(x: Any, columns: int) -> Any:
-    """x with zeros behind its last dimension."""
-    more = columns - x.shape[-1]
-    if not more:
-        return x
-    if is_torch(x):
-        import torch
-
-        if x.dtype.itemsize == 1:  # torch pads no fp8
-            return torch.nn.functional.pad(x.view(torch.uint8), (0, more)).view(x.dtype)
-        return torch.nn.functional.pad(x, (0, more))
-    import numpy as np
-
-    return np.pad(x, [(0, 0)] * (len(x.shape) - 1) + [(0, more)])
-
-
-def _columns(n: int) -> int:
-    if n > LARGEST:
-        raise ValueError(f"attention: heads have at most {LARGEST} columns, got {n}")
-    return -(-n // STEP) * STEP
+def _padded_columns(x: Any) -> Any:
+    """x with as many zeros behind its last dimension as kernels take."""
+    columns = x.shape[-1]
+    require(WHERE, columns <= LARGEST, f"heads have at most {LARGEST} columns, got {columns}")
+    return padded(x, -columns % STEP, -1)
 
 
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None,
@@ -351,34 +335,28 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
         TypeError: a dtype is not supported.
         ValueError: shapes do not fit, or the architecture has no such kernel.
     """
-    if num_splits is not None and num_splits < 0:
-        raise ValueError(f"attention: num_splits must be 0 (as many as suit) or more, got {num_splits}")
-    if len(window) != 2 or min(window) < -1:
-        raise ValueError(f"attention: window is (left, right), each -1 or more, got {window}")
+    splits = num_splits or 0
+    require(WHERE, splits >= 0, f"num_splits must be 0 (as many as suit) or more, got {splits}")
+    require(WHERE, len(window) == 2 and min(window) >= -1, f"window is (left, right), each -1 or more, got {window}")
     left, right = window
     if causal:
         right = 0
-    if softcap < 0:
-        raise ValueError(f"attention: softcap must be 0 (none) or more, got {softcap}")
-    if len(q.shape) < 2 or len(k.shape) < 2 or len(v.shape) < 2:
-        raise ValueError(f"attention: q, k and v have 3 or 4 dimensions, got {[tuple(x.shape) for x in (q, k, v)]}")
-    if q.shape[-1] != k.shape[-1]:
-        raise ValueError(f"attention: q and k must have one last dimension, got {q.shape[-1]} and {k.shape[-1]}")
-    if not q.shape[-1]:
-        raise ValueError(f"attention: heads of q and k have one column or more, got shape {tuple(q.shape)}")
+    require(WHERE, softcap >= 0, f"softcap must be 0 (none) or more, got {softcap}")
+    shapes = [tuple(x.shape) for x in (q, k, v)]
+    require(WHERE, min(map(len, shapes)) >= 2, f"q, k and v have 3 or 4 dimensions, got {shapes}")
+    d, of_k, dv = (shape[-1] for shape in shapes)
+    require(WHERE, d == of_k, f"q and k must have one last dimension, got {d} and {of_k}")
+    require(WHERE, d > 0, f"heads of q and k have one column or more, got shape {shapes[0]}")
+    require(WHERE, block_table is None or d % STEP == dv % STEP == 0,
+            f"heads of pages have multiples of {STEP} columns, got {d} and {dv}")
     if is_torch(q) and q.dtype.itemsize > 1:
         q, k, v = autocast(q, k, v)
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
-    d, dv = _columns(q.shape[-1]), _columns(v.shape[-1])
-    if block_table is not None and (d != k.shape[-1] or dv != v.shape[-1]):
-        raise ValueError(f"attention: heads of pages have multiples of {STEP} columns, got {k.shape[-1]} and "
-                         f"{v.shape[-1]}")
+    scale = 1 / math.sqrt(d) if scale is None else float(scale)
     descales = (as_scale(q, given) for given in (q_descale, k_descale, v_descale))
     out, lse = ATTENTION_FWD(
-        _padded_columns(q, d), _padded_columns(k, d), _padded_columns(v, dv), bias, alibi_slopes, sink, cu_seqlens_q,
-        cu_seqlens_k, block_table, seqlens_k, *descales, scale, left, right, float(softcap), max_seqlen_q or 0,
-        num_splits or 0)
-    out = out if dv == v.shape[-1] else out[..., : v.shape[-1]]
+        *map(_padded_columns, (q, k, v)), bias, alibi_slopes, sink, cu_seqlens_q, cu_seqlens_k, block_table, seqlens_k,
+        *descales, scale, left, right, float(softcap), max_seqlen_q or 0, splits)
+    out = out if out.shape[-1] == dv else out[..., :dv]
     return (out, lse) if return_lse else out
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..host.arrays import strides_of
 from ..host.config import require
 
-__all__ = ["FARTHEST", "Shapes", "shapes_of"]
+__all__ = ["FARTHEST", "WHERE", "Shapes", "shapes_of"]
 
 WHERE = "attention"
 FARTHEST = 1 << 31  # bytes of a head that a buffer access can reach

@@ -418,18 +418,14 @@ def check_a16w16(a: Any, b: Any, bias: Any, layout: str) -> tuple[int, int, int,
     dtype = dtype_name(a, where, ("f16", "bf16"))
     if dtype_name(b, where, ("f16", "bf16")) != dtype:
         raise TypeError(f"{where}: operands must have one dtype, got {a.dtype} and {b.dtype}")
-    if layout not in LAYOUTS:
-        raise ValueError(f"{where}: layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
+    require(where, layout in LAYOUTS, f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
     first, second = (tuple(x.shape) for x in (a, b))
-    if len(first) != 2 or len(second) != 2:
-        raise ValueError(f"{where}: operands must be matrices, got shapes {first} and {second}")
+    require(where, len(first) == len(second) == 2, f"operands must be matrices, got shapes {first} and {second}")
     (m, k), (k2, n) = (s if letter == "n" else s[::-1] for s, letter in zip((first, second), layout, strict=True))
-    if k != k2:
-        raise ValueError(f"{where}: the reduction lengths differ ({k} and {k2}) for layout {layout!r} and shapes "
-                         f"{first}, {second}")
-    if bias is not None and tuple(bias.shape) != (n,):
-        raise ValueError(f"{where}: bias must have shape {(n,)}, got {tuple(bias.shape)}")
+    require(where, k == k2, f"the reduction lengths differ ({k} and {k2}) for layout {layout!r} and shapes {first}, "
+            f"{second}")
     if bias is not None:
+        require(where, tuple(bias.shape) == (n,), f"bias must have shape {(n,)}, got {tuple(bias.shape)}")
         dtype_name(bias, f"{where}: bias")
     return m, n, k, dtype
 

@@ -217,7 +217,7 @@ def _more(n: int, k: int, tiles: tuple[Tile, ...]) -> tuple[int, int]:
 
 def _filled(rows: torch.Tensor, more: int) -> torch.Tensor:
     """Rows, with so many zeros more at the end of each."""
-    return padded(_bytes(rows), more, 1).view(rows.dtype) if more else rows
+    return padded(_bytes(rows), more, 1).view(rows.dtype)
 
 
 def _wider(b: torch.Tensor, more_n: int, more_k: int, strip: int = 1) -> torch.Tensor:
@@ -234,7 +234,7 @@ def _wider(b: torch.Tensor, more_n: int, more_k: int, strip: int = 1) -> torch.T
 
 def _longer(x: Any, more: int) -> Any:
     """A tensor with so many zeros more, or None."""
-    return x if x is None or not more else torch.nn.functional.pad(x.reshape(-1), (0, more))
+    return x if x is None else padded(x.reshape(-1), more, 0)
 
 
 def _narrowed(plan: Plan, rows: torch.Tensor, wide_n: int, n: int, out_dtype: torch.dtype) -> Plan:

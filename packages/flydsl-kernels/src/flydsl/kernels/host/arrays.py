@@ -230,16 +230,20 @@ def permuted(array: Any, order: tuple[int, ...]) -> Any:
     return array.permute(order) if is_torch(array) else array.transpose(order)
 
 
-def padded(matrix: Any, count: int, axis: int) -> Any:
-    """A copy of a matrix with `count` zeros added at the end of an axis."""
-    shape = [size + count * (i == axis) for i, size in enumerate(matrix.shape)]
-    if is_torch(matrix):
-        out = matrix.new_zeros(shape)
+def padded(array: Any, count: int, axis: int) -> Any:
+    """A copy with `count` zeros added at the end of an axis, counted from the last where it is negative; the array
+    itself where there are none to add."""
+    if not count:
+        return array
+    shape = list(array.shape)
+    shape[axis] += count
+    if is_torch(array):
+        out = array.new_zeros(shape)
     else:
         import numpy as np
 
-        out = np.zeros(shape, matrix.dtype)
-    out[: matrix.shape[0], : matrix.shape[1]] = matrix
+        out = np.zeros(shape, array.dtype)
+    out[tuple(map(slice, array.shape))] = array
     return out
 
 
