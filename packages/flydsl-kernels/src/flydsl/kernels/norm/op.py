@@ -14,6 +14,7 @@ from ..op import statistic as per_row
 from ..target import Target
 from . import backward as bwd
 from . import layer_builders as ln
+from . import reference
 from . import rms_builders as rms
 from .config import EPS
 
@@ -179,58 +180,6 @@ def _layernorm_bwd_workspace(target: Target, x: Any, weight: Any, *_: Any) -> in
     return 0 if _dtype_of(weight) == "f32" else 2 * x.shape[-1] * F32
 
 
-# ------------------------------------------------------------------------------------------- definitions in f64
-
-
-def _normal(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
-    """(norm, mean, rstd) in float64: of RMS norm without a bias."""
-    x = x.double()
-    mean = x.mean(-1) if bias is not None else x.new_zeros(x.shape[:-1])
-    centred = x - mean[..., None]
-    rstd = (centred.pow(2).mean(-1) + eps).rsqrt()
-    out = centred * rstd[..., None] * weight.double()
-    return out if bias is None else out + bias.double(), mean, rstd
-
-
-def _sum(x: Any, residual: Any) -> Any:
-    return (x.double() + residual.double()).to(x.dtype)
-
-
-def _reference_fused_rmsnorm(x: Any, residual: Any, weight: Any, eps: float, offset: float) -> tuple[Any, ...]:
-    added = _sum(x, residual)
-    out, _, rstd = _normal(added, weight.double() + offset, None, eps)
-    return out, added, rstd
-
-
-def _gradients(x: Any, weight: Any, dout: Any, bias: bool, eps: float, dres: Any = None,
-               offset: float = 0.0) -> tuple[Any, ...]:
-    """By autograd of the definition; `eps` is what makes the rstd the given one."""
-    import torch
-
-    x, weight = (t.detach().double().requires_grad_() for t in (x, weight))
-    vectors = [weight, torch.zeros_like(weight).requires_grad_()] if bias else [weight]
-    out, _, _ = _normal(x, weight + offset, vectors[1] if bias else None, eps)
-    dx, *others = torch.autograd.grad(out, (x, *vectors), dout.double())
-    return (dx if dres is None else dx + dres.double(), *others)
-
-
-def _quantised_definition(matrices: int, bias: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """(reference, decode): the norm that was quantised and its scale, and the values that were stored."""
-
-    def reference(*arguments: Any) -> tuple[Any, ...]:
-        x = arguments[0] if matrices == 1 else _sum(*arguments[:2])
-        *vectors, x_scale, _, eps = arguments[matrices:]
-        out, _, _ = _normal(x, vectors[0], vectors[1] if bias else None, eps)
-        out = out if x_scale is None else out * x_scale.double()
-        return (out, *((x,) if matrices == 2 else ()), out.abs().amax(-1) / 127)
-
-    def decode(arguments: Any, results: Any) -> tuple[Any, ...]:
-        q, *others, scale = results
-        return (q.double() * scale.double()[..., None], *others, scale)
-
-    return reference, decode
-
-
 # ------------------------------------------------------------------------------------------- gradients
 
 
@@ -378,7 +327,7 @@ def _sample_bwd(stats: int, *last: Any, fused: bool = False) -> Callable[..., tu
     def draw_them(draw: Any, m: int, n: int, dtype: str = "f32") -> tuple[Any, ...]:
         x, dout = (draw.normal(2, m, n, dtype=dtype) for _ in range(2))
         weight = draw.normal(n, dtype=dtype)
-        _, mean, rstd = _normal(x, weight, weight if stats == 2 else None, EPS)
+        _, mean, rstd = reference.normal(x, weight, weight if stats == 2 else None, EPS)
         more = (draw.normal(2, m, n, dtype=dtype),) if fused else ()
         return (x, weight, dout, *((mean.float(), rstd.float())[2 - stats :]), *more, *last)
 
@@ -390,10 +339,6 @@ def _bench(name: str, share: int = 1, **options: Any) -> Callable[..., Any]:
 
 
 _WIDTHS = (96, 101)
-_RMS_REFERENCE, _RMS_DECODE = _quantised_definition(1, False)
-_ADD_RMS_REFERENCE, _ADD_RMS_DECODE = _quantised_definition(2, False)
-_LAYER_REFERENCE, _LAYER_DECODE = _quantised_definition(1, True)
-_ADD_LAYER_REFERENCE, _ADD_LAYER_DECODE = _quantised_definition(2, True)
 _QUANT = 'Tensor? x_scale=None, str quant_dtype="i8", float eps=1e-5'
 _STEP = 0.51 / 127  # of values in units of the largest of a row
 
@@ -416,7 +361,7 @@ RMSNORM_BWD = Op(
     results=lambda x, weight, *_: (like(x), like(weight)),
     plan=partial(_plan_rmsnorm_bwd, "rmsnorm_bwd"),
     sample=_sample_bwd(1, OFFSET), widths=_WIDTHS, workspace=_rmsnorm_bwd_workspace, stable=False,
-    reference=lambda x, weight, dout, rstd, offset: _gradients(x, weight, dout, False, EPS, offset=offset),
+    reference=lambda x, weight, dout, rstd, offset: reference.gradients(x, weight, dout, False, EPS, offset=offset),
     bench=_bench("rmsnorm_bwd", 4),
     prebuilt=hidden_rows,
 )
@@ -427,7 +372,7 @@ RMSNORM_FWD = Op(
     "`(out, rstd)` of RMS norm over the last dimension; rstd is f32, one a row, on request",
     results=lambda x, weight, eps, store_rstd, _: (like(x), per_row(x, store_rstd)), plan=_plan_rmsnorm,
     sample=_sample(1, 1, EPS, True, OFFSET), widths=_WIDTHS, form=_rmsnorm_fwd,
-    reference=lambda x, weight, eps, store_rstd, offset: _normal(x, weight.double() + offset, None, eps)[::2],
+    reference=lambda x, weight, eps, store_rstd, offset: reference.normal(x, weight.double() + offset, None, eps)[::2],
     gradient=Gradient(_rmsnorm_gradient, _rmsnorm_save), bench=_bench("rmsnorm"), prebuilt=_rmsnorm_prebuilt,
 )
 
@@ -440,7 +385,8 @@ FUSED_ADD_RMSNORM_BWD = Op(
     plan=partial(_plan_rmsnorm_bwd, "fused_add_rmsnorm_bwd"),
     sample=_sample_bwd(1, OFFSET, fused=True), widths=_WIDTHS, workspace=_rmsnorm_bwd_workspace, stable=False,
     form=_fused_add_rmsnorm_bwd,
-    reference=lambda added, weight, dout, rstd, dres, offset: _gradients(added, weight, dout, False, EPS, dres, offset),
+    reference=lambda added, weight, dout, rstd, dres, offset: reference.gradients(
+        added, weight, dout, False, EPS, dres, offset),
 )
 
 FUSED_ADD_RMSNORM_FWD = Op(
@@ -448,7 +394,7 @@ FUSED_ADD_RMSNORM_FWD = Op(
     "(Tensor x, Tensor residual, Tensor weight, float eps=1e-5, float weight_offset=0.0) -> (Tensor, Tensor, Tensor)",
     "`(out, residual_out, rstd)`: `residual_out = x + residual` rounded, out its RMS norm",
     results=lambda x, residual, weight, *_: (like(x), like(x), per_row(x)), plan=_plan_fused_rmsnorm,
-    sample=_sample(2, 1, EPS, OFFSET), widths=_WIDTHS, reference=_reference_fused_rmsnorm,
+    sample=_sample(2, 1, EPS, OFFSET), widths=_WIDTHS, reference=reference.fused_rmsnorm,
     gradient=Gradient(_fused_gradient, _fused_save), bench=_bench("fused_add_rmsnorm"),
     prebuilt=hidden_rows,
 )
@@ -459,7 +405,7 @@ LAYERNORM_BWD = Op(
     "`(dx, dw, db)` of layer norm; dw and db have the weight's dtype",
     results=lambda x, weight, *_: (like(x), like(weight), like(weight)), plan=_plan_layernorm_bwd,
     sample=_sample_bwd(2), widths=_WIDTHS, workspace=_layernorm_bwd_workspace, stable=False,
-    reference=lambda x, weight, dout, mean, rstd: _gradients(x, weight, dout, True, EPS),
+    reference=lambda x, weight, dout, mean, rstd: reference.gradients(x, weight, dout, True, EPS),
     bench=_bench("layernorm_bwd", 4),
     prebuilt=hidden_rows,
 )
@@ -470,7 +416,7 @@ LAYERNORM_FWD = Op(
     "`(out, mean, rstd)` of layer norm over the last dimension; the statistics are f32, one a row, on request",
     results=lambda x, weight, bias, eps, store_stats: (like(x), per_row(x, store_stats), per_row(x, store_stats)),
     plan=_plan_layernorm, sample=_sample(1, 2, EPS, True), widths=_WIDTHS, form=_layernorm_fwd,
-    reference=lambda x, weight, bias, eps, store_stats: _normal(x, weight, bias, eps),
+    reference=lambda x, weight, bias, eps, store_stats: reference.normal(x, weight, bias, eps),
     gradient=Gradient(_layernorm_gradient, _layernorm_save), bench=_bench("layernorm"),
     prebuilt=_with_statistics_or_not,
 )
@@ -480,9 +426,7 @@ FUSED_ADD_LAYERNORM_FWD = Op(
     "(Tensor x, Tensor residual, Tensor weight, Tensor bias, float eps=1e-5) -> (Tensor, Tensor)",
     "`(out, residual_out)`: `residual_out = x + residual` rounded, out its layer norm",
     results=lambda x, residual, weight, bias, eps: (like(x), like(x)), plan=_plan_fused_layernorm,
-    sample=_sample(2, 2, EPS), widths=_WIDTHS, public=False,
-    reference=lambda x, residual, weight, bias, eps: (lambda added: (_normal(added, weight, bias, eps)[0], added))(
-        _sum(x, residual)),
+    sample=_sample(2, 2, EPS), widths=_WIDTHS, public=False, reference=reference.fused_layernorm,
     gradient=Gradient(_fused_layernorm_gradient, _fused_layernorm_save), bench=_bench("fused_add_layernorm"),
     prebuilt=hidden_rows,
 )
@@ -493,7 +437,7 @@ RMSNORM_QUANT = Op(
     results=lambda x, weight, x_scale, quant, eps: (like(x, quant), per_row(x)),
     plan=lambda target, x, weight, *rest: _quantised("rmsnorm_quant", _RMS, target, (x,), weight, None, *rest),
     sample=_sample(1, 1, "smooth", "i8", EPS), widths=_WIDTHS,
-    reference=_RMS_REFERENCE, decode=_RMS_DECODE, tolerance=_STEP,
+    reference=reference.quantised(1, False), decode=reference.decode, tolerance=_STEP,
     bench=_bench("rmsnorm_dynamicquant i8", smooth=False),
     prebuilt=hidden_rows,
 )
@@ -505,7 +449,7 @@ FUSED_ADD_RMSNORM_QUANT = Op(
     plan=lambda target, x, residual, weight, *rest: _quantised("fused_add_rmsnorm_quant", _ADD_RMS, target,
                                                                (x, residual), weight, None, *rest),
     sample=_sample(2, 1, "smooth", "i8", EPS), widths=_WIDTHS,
-    reference=_ADD_RMS_REFERENCE, decode=_ADD_RMS_DECODE, tolerance=_STEP,
+    reference=reference.quantised(2, False), decode=reference.decode, tolerance=_STEP,
     bench=_bench("fused_add_rmsnorm_smoothquant i8"),
     prebuilt=hidden_rows,
 )
@@ -517,7 +461,7 @@ LAYERNORM_QUANT = Op(
     plan=lambda target, x, weight, bias, *rest: _quantised("layernorm_quant", _LAYER, target, (x,), weight, bias,
                                                            *rest),
     sample=_sample(1, 2, "smooth", "i8", EPS), widths=_WIDTHS,
-    reference=_LAYER_REFERENCE, decode=_LAYER_DECODE, tolerance=_STEP,
+    reference=reference.quantised(1, True), decode=reference.decode, tolerance=_STEP,
     bench=_bench("layernorm_dynamicquant i8", smooth=False),
     prebuilt=hidden_rows,
 )
@@ -530,7 +474,7 @@ FUSED_ADD_LAYERNORM_QUANT = Op(
     plan=lambda target, x, residual, weight, bias, *rest: _quantised("fused_add_layernorm_quant", _ADD_LAYER, target,
                                                                      (x, residual), weight, bias, *rest),
     sample=_sample(2, 2, "smooth", "i8", EPS), widths=_WIDTHS,
-    reference=_ADD_LAYER_REFERENCE, decode=_ADD_LAYER_DECODE, tolerance=_STEP,
+    reference=reference.quantised(2, True), decode=reference.decode, tolerance=_STEP,
     bench=_bench("fused_add_layernorm_smoothquant i8"),
     prebuilt=hidden_rows,
 )
