@@ -83,7 +83,7 @@ def test_nothing_below_an_operation_asks_for_the_current_target():
         "compat/mxfp4_preshuffle.py": {"launch_gemm"},
         "compat/gemm_fp8fp4_gfx1250.py": {"launch_gemm_a8w8", "launch_gemm_a8w4_mxscale"},
         "norm/rms_builders.py": {"rmsnorm_direct"},
-        "patching/rules.py": {"__str__", "_lacking"}, "patching/parts.py": {"refuse_conv"},
+        "patching/report.py": {"__str__"}, "patching/rules.py": {"_lacking"}, "patching/parts.py": {"refuse_conv"},
         "patching/language.py": {"_replacements", "refuse_language_attention"},
         "comm/group.py": {"__init__"}, "comm/mega.py": {"__init__"}, "comm/op.py": {"_reduced_norm"},
         "comm/symmetric.py": {"__init__"}, "comm/transport.py": {"__init__"}, "tune.py": {"try_choice"},
