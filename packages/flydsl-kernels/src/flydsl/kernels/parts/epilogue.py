@@ -3,13 +3,13 @@
 A lane holds consecutive columns of a row of C (:mod:`.matrix`). A step takes a value to a value, vectors of f32: a
 scale, a bias, an activation. What it needs of a row or of a column is loaded once for it, in :meth:`Step.row` and
 :meth:`Step.column`, and for the whole tile before anything is stored: a load behind a store would wait for that.
-:func:`values` walks over the accumulators of a lane and applies the steps; a store takes what it gives: directly
+:class:`Values` walks over the accumulators of a lane and applies the steps; a store takes what it gives: directly
 (:func:`store_tile`), through LDS (:func:`shuffle_tile`), atomically.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,13 +141,6 @@ class Epilogue:
     steps: tuple[Step, ...] = ()
     seed: Any = None
 
-    def apply(self, value: Any, of_row: Sequence[Any], of_column: Sequence[Any]) -> Any:
-        """The values after all steps, in f32."""
-        value = value.to(fx.Float32)
-        for step, by_row, by_column in zip(self.steps, of_row, of_column, strict=True):
-            value = step.apply(value, by_row, by_column)
-        return value
-
 
 # ------------------------------------------------------------------------------------------- the walk
 
@@ -186,24 +179,24 @@ class TilePlace:
         return (column + further < self.n).select(at, FAR // element_bytes) if self.ragged else at
 
 
-class Terms:
-    """What the steps need of the rows and columns of a lane, on its way."""
+class Values:
+    """The accumulators of a lane, ``acc[mi * len(place.columns) + ni]``, after the steps, in f32. What these need of
+    its rows and columns is on its way from the beginning."""
 
-    def __init__(self, epilogue: Epilogue, place: TilePlace, count: int) -> None:
+    def __init__(self, acc: Sequence[Any], epilogue: Epilogue, place: TilePlace) -> None:
+        self._acc, self._steps, self._places = acc, epilogue.steps, place.columns
         if epilogue.steps:
             fx.rocdl.sched_barrier(0)  # not among the last products: registers
-        self.columns = [[step.column(column, count) for step in epilogue.steps] for column in place.columns]
-        self.rows = [[step.row(place.row + row) for step in epilogue.steps] for row in place.tile_rows]
+        self._columns = [[step.column(at, acc[0].numel) for step in epilogue.steps] for at in place.columns]
+        self._rows = [[step.row(place.row + row) for step in epilogue.steps] for row in place.tile_rows]
 
-
-def values(acc: Sequence[Any], epilogue: Epilogue, place: TilePlace, terms: Terms,
-           tiles: Iterable[int] | None = None) -> Iterator[tuple[int, Any, Any]]:
-    """(tile of rows, first column, vector) of the accumulators ``[mi * len(place.columns) + ni]`` after the steps, of
-    the wave's 16-row tiles `tiles` (all by default)."""
-    across = len(place.columns)
-    for mi in range(len(place.tile_rows)) if tiles is None else tiles:
-        for ni, column in enumerate(place.columns):
-            yield mi, column, epilogue.apply(acc[mi * across + ni], terms.rows[mi], terms.columns[ni])
+    def of(self, tile: int) -> Iterator[tuple[Any, Any]]:
+        """(first column, vector) of each of the columns' tiles in the 16 rows of a tile of the wave."""
+        for ni, column in enumerate(self._places):
+            value = self._acc[tile * len(self._places) + ni].to(fx.Float32)
+            for step, of_row, of_column in zip(self._steps, self._rows[tile], self._columns[ni], strict=True):
+                value = step.apply(value, of_row, of_column)
+            yield column, value
 
 
 def store_tile(c: Any, element: Any, acc: Sequence[Any], epilogue: Epilogue, place: TilePlace,
@@ -216,13 +209,13 @@ def store_tile(c: Any, element: Any, acc: Sequence[Any], epilogue: Epilogue, pla
     out, count = place.out(c, element), acc[0].numel
     width = min(_together(place.n, element), count)
     with fx.fastmath("contract"):
-        terms = Terms(epilogue, place, count)
-        for mi, column, value in values(acc, epilogue, place, terms):
-            row = place.tile_rows[mi]
-            out_value = _rounded(value, element, epilogue.seed, place, row, column)
-            for i in range(0, count, width):
-                part = out_value if width == count else run_of(out_value, i, width)
-                put(out, place.offset(row, column, element.width // 8, i), part)
+        values = Values(acc, epilogue, place)
+        for tile, row in enumerate(place.tile_rows):
+            for column, value in values.of(tile):
+                out_value = _rounded(value, element, epilogue.seed, place, row, column)
+                for i in range(0, count, width):
+                    part = out_value if width == count else run_of(out_value, i, width)
+                    put(out, place.offset(row, column, element.width // 8, i), part)
 
 
 def _rounded(value: Any, element: Any, seed: Any, place: TilePlace, row: Any, column: Any) -> Any:
@@ -350,13 +343,13 @@ def shuffle_tile(c: Any, element: Any, acc: Sequence[Any], epilogue: Epilogue, p
     slab, staged, out = plan.slab, fx.recast_iter(element, lds), place.out(c, element)
     before = place.wave_row * ((plan.m_repeat - slab) * 16)  # rows of earlier waves that are not in a slab
     with fx.fastmath("contract"):
-        terms = Terms(epilogue, place, acc[0].numel)
+        values = Values(acc, epilogue, place)
     for first in range(0, plan.m_repeat, slab):
         fx.barrier()
         with fx.fastmath("contract"):
             for s in range(slab):
                 fx.rocdl.sched_barrier(0)  # not all conversions at once: registers
-                for _, at, value in values(acc, epilogue, place, terms, (first + s,)):
+                for at, value in values.of(first + s):
                     _write(staged, place.tile_rows[s] - before, at - place.column, value.to(element), plan)
         fx.barrier()
         for row, x in plan.rows_and_columns(plan.m_waves * slab * 16):
