@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flydsl.kernels.decode.arrays import Caches, cache_scale, caches_of
+from flydsl.kernels.decode.arrays import Caches, caches_of
 from flydsl.kernels.decode.builders import build_combine_module, build_paged_attention_module
 from flydsl.kernels.decode.kernel import sizes_of
 from flydsl.kernels.decode.schedule import FIELDS, build_metadata_module, most_partials, most_pieces
@@ -118,12 +118,11 @@ def _operands(where: str, query: Any, key_cache: Any, value_cache: Any, lengths:
                 f"kv_indptr must be ({batch + 1},), got {tuple(starts.shape)}")
         require(where, len(table.shape) == 1, f"kv_page_indices must be one list, got {tuple(table.shape)}")
         starts, table = contiguous(starts), contiguous(table)
-    checked = [cache_scale(where, name, scale, caches.pages, caches.heads, caches.page, caches.kind)
-               for name, scale in (("key_scale", key_scale), ("value_scale", value_scale))]
     lengths = contiguous(lengths)
-    scales = (lengths if checked[0][0] is None else checked[0][0], lengths if checked[1][0] is None else checked[1][0])
-    return _Operands(where, found, contiguous(query), caches, lengths, table, starts, scales,
-                     (checked[0][1], checked[1][1]))
+    (key_scale, of_keys), (value_scale, of_values) = (caches.scale(where, name, scale, lengths) for name, scale in (
+        ("key_scale", key_scale), ("value_scale", value_scale)))
+    return _Operands(where, found, contiguous(query), caches, lengths, table, starts, (key_scale, value_scale),
+                     (of_keys, of_values))
 
 
 def _factor(softmax_scale: float | None, dim: int) -> float:

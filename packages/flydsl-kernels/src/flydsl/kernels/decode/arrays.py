@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +13,10 @@ from ..host.config import require
 from ..host.dtypes import INDICES, dtype_name
 from ..target import Target
 
-__all__ = ["Caches", "cache_scale", "caches_of", "indices_of", "rows_of"]
+__all__ = ["Caches", "caches_of", "indices_of", "rows_of"]
 
 
+MOST_SEQUENCES = 65535  # of a launch: y of its grid
 WORD_BYTES = 4  # that a kernel addresses rows by
 
 
@@ -41,6 +43,22 @@ class Caches:
     strides: tuple[int, ...]
     options: dict[str, int]
 
+    def scale(self, where: str, name: str, scale: Any, absent: Any) -> tuple[Any, str]:
+        """A scale of one of them as f32 vector, and its kind: one a head or one a token. What stands for it, and no
+        kind, where there is none."""
+        if scale is None:
+            return absent, ""
+        require(where, self.kind == "fp8", f"{name} is of fp8 caches, and these are {self.kind}")
+        each = self.pages, self.heads, self.page
+        shape, found = tuple(scale.shape), flat_of(scale, f"{where}: {name}", "f32")
+        if len(found) == 1 and math.prod(each) > 1:
+            return found, "tensor"
+        if shape == (self.heads,):
+            return found, "head"
+        require(where, shape in (each, (*each, 1)), f"{name} must have one element, {self.heads} (key heads) or the "
+                f"shape {each}, got {shape}")
+        return found, "token"
+
 
 def caches_of(where: str, target: Target, k_cache: Any, v_cache: Any, dtype: str, heads: int, dim: int) -> Caches:
     """Of any of the orders of :mod:`..cache.layout`."""
@@ -57,22 +75,8 @@ def caches_of(where: str, target: Target, k_cache: Any, v_cache: Any, dtype: str
     return Caches(keys, values, kind, pages, k.size, k.heads, strides, options)
 
 
-def cache_scale(where: str, name: str, scale: Any, pages: int, heads: int, page: int, cache: str) -> tuple[Any, str]:
-    """A scale of a cache as f32 vector, and its kind: one a head or one a token."""
-    if scale is None:
-        return None, ""
-    require(where, cache == "fp8", f"{name} is of fp8 caches, and these are {cache}")
-    shape, found = tuple(scale.shape), flat_of(scale, f"{where}: {name}", "f32")
-    if len(found) == 1 and heads * page * pages > 1:
-        return found, "tensor"
-    if shape == (heads,):
-        return found, "head"
-    require(where, shape in ((pages, heads, page), (pages, heads, page, 1)), f"{name} must have one element, {heads} "
-            f"(key heads) or the shape {(pages, heads, page)}, got {shape}")
-    return found, "token"
-
-
 def indices_of(where: str, table: Any, lengths: Any, batch: int) -> tuple[Any, Any]:
+    require(where, batch <= MOST_SEQUENCES, f"at most {MOST_SEQUENCES} sequences are supported, got {batch}")
     for name, array in (("block_table", table), ("seqlens", lengths)):
         dtype_name(array, f"{where}: {name}", INDICES)
     require(where, len(table.shape) == 2 and table.shape[0] == batch and tuple(lengths.shape) == (batch,),

@@ -16,7 +16,7 @@ from ..op import Op, Plan, Result, like, scratch_of
 from ..parts.index import cdiv
 from ..target import Target
 from . import reference
-from .arrays import cache_scale, caches_of, indices_of, rows_of
+from .arrays import caches_of, indices_of, rows_of
 from .builders import build_mla_decode_module, build_paged_attention_module
 from .config import ARCHS, CACHES, paged_config
 from .kernel import sizes_of
@@ -24,7 +24,6 @@ from .mla_config import RANK, ROPE, mla_config
 
 __all__ = ["OPS"]
 
-MOST_SEQUENCES = 65535  # of a launch: y of its grid
 MLA_SHARE = 64  # fewest tokens of a context that are worth a workgroup of MLA
 MLA_EVEN = 0.9  # share of the compute units' time that is worth no further parts of 512 columns each
 
@@ -52,21 +51,20 @@ def _plan_paged(target: Target, q: Any, k_cache: Any, v_cache: Any, table: Any, 
     table, lengths = indices_of(where, table, lengths, batch)
     require(where, left >= -1 and right >= -1, f"a window is of -1 (all) or more tokens, got {(left, right)}")
     require(where, softcap >= 0.0, f"softcap must not be negative, got {softcap}")
-    require(where, batch <= MOST_SEQUENCES, f"at most {MOST_SEQUENCES} sequences are supported, got {batch}")
     sink = flat_of(sink, f"{where}: sink", "f32", (heads,))
-    scales = [cache_scale(where, name, given, caches.pages, kv_heads, page, caches.kind)
-              for name, given in (("k_scale", k_scale), ("v_scale", v_scale))]
+    (k_scale, of_keys), (v_scale, of_values) = (
+        caches.scale(where, name, given, lengths) for name, given in (("k_scale", k_scale), ("v_scale", v_scale)))
     out = dtype_name(q, where) if out_dtype is None else out_dtype
     static = (dim, heads // kv_heads, queries, dtype, caches.kind, out, page)
     options: dict[str, Any] = {"window": left >= 0, "softcap": softcap > 0.0, "sink": sink is not None,
-                               "key_scales": scales[0][1], "value_scales": scales[1][1], **caches.options}
+                               "key_scales": of_keys, "value_scales": of_values, **caches.options}
     config = paged_config(where, target, *static, **options)
     if 0 in q.shape:
         return None
     capacity = table.shape[1] * page
     parts = choose_parts(target, batch * kv_heads * config.row_blocks, cdiv(capacity, config.step))
-    given = [lengths if x is None else contiguous(x) for x in (sink, scales[0][0], scales[1][0])]
-    operands = (contiguous(q), span(caches.keys), span(caches.values), span(table), lengths, *given, lengths)
+    operands = (contiguous(q), span(caches.keys), span(caches.values), span(table), lengths,
+                lengths if sink is None else sink, k_scale, v_scale, lengths)
     places = (strides_of(table)[0], table.shape[1], caches.pages, *caches.strides)
     sizes = sizes_of(heads, parts, places, float(dim**-0.5 if scale is None else scale), max(left, 0), float(softcap))
     return _plan(target, partial(build_paged_attention_module, *static, **options), operands, (batch, sizes),
@@ -163,7 +161,6 @@ def _plan_mla(target: Target, q: Any, cache: Any, table: Any, lengths: Any, scal
     table, lengths = indices_of(where, table, lengths, batch)
     scales = [one_scale(where, name, given, its, lengths)
               for name, given, its in (("q_scale", q_scale, query), ("kv_scale", kv_scale, kind))]
-    require(where, batch <= MOST_SEQUENCES, f"at most {MOST_SEQUENCES} sequences are supported, got {batch}")
     out = out_dtype or (query if query != "fp8" else "bf16")
     page = cache.shape[1]
     static = (heads, queries, query, kind, out, page)
