@@ -47,14 +47,6 @@ def _shift_of(lse: Any) -> Any:
         return fx.maxnumf(lse, LOWEST / 2) * LOG2E
 
 
-@flyc.jit
-def _store_statistics(Shift, Delta, alone, at, shift, delta):  # noqa: N803
-    """Those of a row, for the launch for keys; `alone`: in one of the lanes that have them."""
-    if alone:
-        Shift[at] = shift
-        Delta[at] = delta
-
-
 def _own_row(n: int, places: Any, config: Any) -> tuple[Any, Any]:
     """First passing row and held row of a lane in block number `n`."""
     return place(places, n * (config.values // config.blocks))
@@ -79,12 +71,15 @@ def _own_rows(errors: Any, results: Any, statistics: list[Any], places: Any, fir
     return tuple(shifts), tuple(deltas)  # lists are of passing rows
 
 
-def _store_rows(rows: Any, results: Any, here: Any, start: Any, places: Any, first: Any, config: Any) -> None:
-    """Store what :func:`_own_rows` found, for the launch for keys."""
-    for n, (shift, delta) in enumerate(zip(*rows, strict=True)):
+@flyc.jit
+def _store_rows(rows, results, here, start, places, first, config):
+    """Store what :func:`_own_rows` found, for the launch for keys, from one of the lanes that have it."""
+    for n in fx.range_constexpr(config.blocks):
         first_key, row = _own_row(n, places, config)
-        alone = (first_key == 0) & (first + row < here.rows) & (fx.thread_idx.x < config.row_threads)
-        _store_statistics(*results, alone, start + first + row, shift, delta)
+        at = start + first + row
+        if (first_key == 0) & (first + row < here.rows) & (fx.thread_idx.x < config.row_threads):
+            for result, values in zip(results, rows, strict=True):
+                result[at] = values[n]
 
 
 def _load(buffer: Any, first: Any, row: Any, n: int) -> Any:

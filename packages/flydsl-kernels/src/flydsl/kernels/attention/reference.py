@@ -74,18 +74,14 @@ def attention(q: Any, k: Any, v: Any, bias: Any = None, alibi_slopes: Any = None
             keys, values = k[b, :length], v[b, :length]
         mine, keys, values = (_descaled(x, d, b) for x, d in ((mine, q_descale), (keys, k_descale),
                                                               (values, v_descale)))
-        addend = None
+        addend, slopes = bias, alibi_slopes
         if bias is not None:
-            addend = bias.double()
-            if packed:
-                addend = addend[begin:end, : keys.shape[0]]
-            elif addend.dim() > 2:
-                addend = addend.expand(batch, *addend.shape[1:])[b] if addend.dim() == 4 else addend
-            addend = addend[..., : keys.shape[0]]
-        slopes = None if alibi_slopes is None else alibi_slopes.double()
+            of_rows = bias[begin:end] if packed else bias[b % len(bias)] if bias.dim() == 4 else bias
+            addend = of_rows[..., : keys.shape[0]].double()
+        if slopes is not None:
+            slopes = (slopes[b] if slopes.dim() == 2 else slopes).double()
         out, lse = one(mine, keys, values, scale=scale, left=left, right=right, softcap=softcap, bias=addend,
-                       slopes=slopes[b] if slopes is not None and slopes.dim() == 2 else slopes,
-                       sink=None if sink is None else sink.double())
+                       slopes=slopes, sink=None if sink is None else sink.double())
         outs.append(out)
         lses.append(lse)
     if packed:

@@ -304,9 +304,10 @@ class Softmax:
 
         def settle() -> None:
             self._decayed[0] = fx.Int32(0)
-            _settle(self._few, partial(self.rebase, sums))
+            # A sum that is NaN is not at most anything.
+            _seldom(any_lane(~self._few), partial(self.rebase, sums))
             if self.config.scales_apart:
-                _decay(self._decayed[0] != 0, sums, self._decays)
+                _seldom(self._decayed[0] != 0, partial(self._decay, sums))
             for row in range(self._blocks):
                 self.total[row] = self.total[row] + self.sum[row]
 
@@ -359,6 +360,10 @@ class Softmax:
         self._decays.store(fx.Vector.from_elements(decays, fx.Float32))
         self._decayed[0] = uniform(any_lane(reduce(operator.or_, summed)).select(fx.Int32(1), fx.Int32(0)))
 
+    def _decay(self, sums: Any) -> None:
+        """The rest of :meth:`rebase`, if anything was summed before."""
+        sums.store(of_rows(sums, [self._decays[i] for i in range(self._blocks)]))
+
     def _of_row(self, value: Any, join: Callable[[Any, Any], Any] = fx.maxnumf) -> Any:
         """What the lanes that share a row have, joined: the largest value, or the sum."""
         for apart in self._apart:
@@ -404,17 +409,10 @@ def of_rows(fragment: Any, factors: list[Any]) -> Any:
 
 
 @flyc.jit
-def _settle(few, rebase):
-    """A branch of the whole wave that is rarely taken. A sum that is NaN is not at most anything."""
-    if rarely(any_lane(~few)):
-        rebase()
-
-
-@flyc.jit
-def _decay(summed, sums, decays):
-    """The rest of :meth:`Softmax.rebase`, if anything was summed before."""
-    if rarely(summed):
-        sums.store(of_rows(sums, [decays[i] for i in range(fx.size(decays.shape).unpack())]))
+def _seldom(condition, action):
+    """A branch of the whole wave that is rarely taken."""
+    if rarely(condition):
+        action()
 
 
 def packed(pair: Any, element: Any, converts: bool) -> Any:
