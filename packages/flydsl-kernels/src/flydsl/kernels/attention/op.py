@@ -60,10 +60,6 @@ def _bias_strides(shape: tuple[int, ...], strides: tuple[int, ...], heads: int, 
     return by.get(-4, 0), by.get(-2, 0), by.get(-3, 0)
 
 
-def _ones(like: Any) -> Any:
-    return like * 0 + 1
-
-
 def _longest(starts: Any) -> int:
     """Rows of the longest packed sequence."""
     return int((starts[1:] - starts[:-1]).max()) if len(starts) > 1 else 0
@@ -160,7 +156,7 @@ def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any 
     tile = found_tile(target, stored, right >= 0, shapes.rows, shapes.d, shapes.keys) if call.is_plain else {}
     factors = None
     if given:
-        ones = _ones(given[0])
+        ones = given[0] * 0 + 1  # an array of the same kind
         factors = tuple(ones if d is None else d for d in descales)
 
     def build() -> Any:
