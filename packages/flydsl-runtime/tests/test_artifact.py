@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import zlib
 from typing import Any
 
 import pytest
 from runtime_plans import HSACO, plan
 
-from flydsl.runtime.artifact import MAGIC, Artifact, ArtifactError
+from flydsl.runtime.artifact import MAGIC, Artifact, ArtifactError, read_header
 
 
 def sealed(header: Any) -> bytes:
@@ -34,7 +36,7 @@ def test_a_file_is_read_back():
 @pytest.mark.parametrize("value", [None, "text", -1, 2**70, [], {}, 0.5])
 def test_every_entry_is_of_its_type(name, value):
     own = header()
-    if type(own[name]) is type(value) and name not in ("hsaco_size", "source_size"):
+    if type(own[name]) is type(value) and not name.endswith("_size"):
         assert Artifact.parse(sealed({**own, name: value}))
         return
     with pytest.raises(ArtifactError, match="damaged"):
@@ -43,3 +45,25 @@ def test_every_entry_is_of_its_type(name, value):
     del own[name]
     with pytest.raises(ArtifactError, match=f"the header has no '{name}'"):
         Artifact.parse(sealed(own))
+
+
+def test_what_it_was_made_from_is_behind_the_header():
+    artifact = Artifact("f", "gfx942", plan([], []), HSACO, source=zlib.compress(b"module {}"))
+    assert artifact.inputs == {}
+    inputs = {"arguments": {"a": ["int", 1]}, "parts": {"helper": "x" * 1000}}
+    artifact.pack_inputs(inputs)
+    data = artifact.to_bytes()
+    found = Artifact.parse(data)
+    assert found == artifact and found.inputs == inputs and found.source_ir == "module {}"
+    assert "helper" not in json.dumps(read_header(io.BytesIO(data), len(data)))
+
+
+def test_a_header_of_a_file_of_another_size_is_refused():
+    data = Artifact("f", "gfx942", plan([], []), HSACO).to_bytes()
+    assert read_header(io.BytesIO(data), len(data)) == header()
+    for other in (data[:-1], data + b"\0", data[: len(data) // 2]):
+        with pytest.raises(ArtifactError, match="damaged"):
+            read_header(io.BytesIO(other), len(other))
+    for other in (b"", data[:20], b"\0" + data):
+        with pytest.raises(ArtifactError, match="not a FlyDSL artifact"):
+            read_header(io.BytesIO(other), len(other))

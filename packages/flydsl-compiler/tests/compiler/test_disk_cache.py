@@ -69,6 +69,26 @@ def test_verify_names_and_removes_what_is_damaged(tmp_path: Path) -> None:
     assert list(cache.files()) == [paths[4]] and cache.verify() == []
 
 
+def test_a_list_reads_headers_alone(tmp_path: Path) -> None:
+    """What is behind a header may be damaged, or larger than any memory: only `verify` looks at it."""
+    flipped, large, short = fill(tmp_path, 3)
+    data = bytearray(flipped.read_bytes())
+    data[-100] ^= 4
+    flipped.write_bytes(data)
+    data = large.read_bytes().replace(b'"hsaco_size":1004', b'"hsaco_size":%d' % (1 << 40))
+    data = data[:8] + (int.from_bytes(data[8:16], "little") + len(str(1 << 40)) - 4).to_bytes(8, "little") + data[16:]
+    large.write_bytes(data)
+    os.truncate(large, len(data) - 1004 + (1 << 40))
+    os.truncate(short, short.stat().st_size - 10)
+    cache = DiskCache(tmp_path)
+    entries = {e.path: e for e in cache.entries()}
+    assert [entries[str(p)].name for p in (flipped, large)] == ["f0", "f1"]
+    assert [entries[str(p)].problem for p in (flipped, large)] == ["", ""]
+    assert "another size" in entries[str(short)].problem
+    large.unlink()
+    assert {e.path for e in cache.verify()} == {str(flipped), str(short)}
+
+
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     paths = fill(tmp_path, 10, size=10_000)
     cache = DiskCache(tmp_path)

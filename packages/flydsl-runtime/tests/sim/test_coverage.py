@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from hiplib import find_library
 
+from flydsl.runtime.__main__ import main
 from flydsl.runtime.coverage import ARCHITECTURES, coverage, fidelity_table, summary
 
 LIBRARY = str(find_library() or "")
@@ -46,6 +48,20 @@ def test_what_depends_on_the_host_is_not_exact(arch):
                "s_sendmsg_rtn_b64", "s_alloc_vgpr"}
     assert {"s_getreg_b32"} < outside & kinds.keys()
     assert {kinds[name] for name in outside & kinds.keys()} == {"approximate"}
+
+
+def test_instructions_as_json(capsys):
+    """`coverage --json` has the compute instructions that `summary` counts; with `--missing`, those alone."""
+    counts = summary("gfx1250", LIBRARY)
+    assert main(["coverage", "--arch", "gfx1250", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == ["gfx1250"] and len(found["gfx1250"]) == counts["total"]
+    for kind in ("exact", "approximate", "missing"):
+        assert sum(i["fidelity"] == kind for i in found["gfx1250"]) == counts[kind]
+    assert all(i["opcode"] and i["mnemonic"] and i["example"] for i in found["gfx1250"])
+    assert main(["coverage", "--arch", "gfx1250", "--json", "--missing"]) == 0
+    missing = json.loads(capsys.readouterr().out)
+    assert missing == {"gfx1250": [i for i in found["gfx1250"] if i["fidelity"] == "missing"]}
 
 
 def test_the_documented_table_is_current():

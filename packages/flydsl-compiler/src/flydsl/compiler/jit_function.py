@@ -387,7 +387,7 @@ class JitFunction:
             if artifact is None:
                 artifact = self._compile(call)
                 artifact.key = call.digest(toolchain_fingerprint(call.backend))  # tracing may have read variables
-                artifact.metadata["inputs"] = call.inputs(toolchain_fingerprint(call.backend))
+                artifact.pack_inputs(call.inputs(toolchain_fingerprint(call.backend)))
                 if artifact.metadata.get("storable", True):
                     manager.store(artifact.key, artifact, self._environment_reads)
         return artifact

@@ -31,13 +31,20 @@ def atomic_write(path: str | os.PathLike[str], *, mode: str = "w", encoding: str
         raise
 
 
-def read_regular(path: str | os.PathLike[str]) -> tuple[bytes, os.stat_result]:
-    """Contents and facts of a regular file. OSError for anything else, which may block its reader or never end."""
+@contextlib.contextmanager
+def open_regular(path: str | os.PathLike[str]) -> Iterator[tuple[IO[bytes], os.stat_result]]:
+    """A regular file to read, and its facts. OSError for anything else, which may block its reader or never end."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(fd, "rb") as handle:
         facts = os.fstat(fd)
         if not stat.S_ISREG(facts.st_mode):
             raise OSError(f"{os.fspath(path)} is no regular file")
+        yield handle, facts
+
+
+def read_regular(path: str | os.PathLike[str]) -> tuple[bytes, os.stat_result]:
+    """Contents and facts of a regular file. OSError as for `open_regular`."""
+    with open_regular(path) as (handle, facts):
         return handle.read(), facts
 
 

@@ -123,12 +123,16 @@ def _coverage(options: argparse.Namespace) -> int:
     from .coverage import ARCHITECTURES, coverage, fidelity_table
 
     archs = tuple(options.arch or ARCHITECTURES)
-    if not options.missing:
+    if not options.missing and not options.json:
         print(fidelity_table(archs), end="")
         return 0
-    for arch in archs:
-        missing = (i for i in coverage(arch) if i.compute and i.fidelity == "missing")
-        print("\n".join(f"{arch} {i.mnemonic}: {i.example}" for i in missing))
+    listed = {arch: [i for i in coverage(arch) if i.compute and (i.fidelity == "missing" or not options.missing)]
+              for arch in archs}
+    if options.json:
+        print(json.dumps({arch: [asdict(i) for i in found] for arch, found in listed.items()}, indent=2))
+        return 0
+    for arch, found in listed.items():
+        print("\n".join(f"{arch} {i.mnemonic}: {i.example}" for i in found))
     return 0
 
 
@@ -223,6 +227,7 @@ def _parser() -> argparse.ArgumentParser:
     cover = add("coverage", _coverage, "list the instructions that the simulator executes")
     cover.add_argument("--arch", action="append", help="architecture (default: all)")
     cover.add_argument("--missing", action="store_true", help="print only what is missing, with an example each")
+    cover.add_argument("--json", action="store_true", help="every instruction with fidelity and example, as JSON")
     checker.add_parser(commands).set_defaults(run=checker.run)
     return parser
 

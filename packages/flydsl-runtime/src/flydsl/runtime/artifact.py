@@ -1,24 +1,26 @@
 """The compiled artifact: one self-describing file, checked on every read, launched without a compiler.
 
-Layout: magic (8 bytes), header length (8 bytes, little endian), header (JSON, UTF-8), code object, traced IR
-(zlib, may be absent), SHA-256 of everything before. Nothing in the file is executed by reading it.
+Layout: magic (8 bytes), header length (8 bytes, little endian), header (JSON, UTF-8), code object, traced IR and
+what it was compiled from (zlib, may be absent), SHA-256 of everything before. Nothing in the file is executed by
+reading it. A header is short: what neither a launch nor a list of files needs stands behind it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-__all__ = ["FORMAT", "Artifact", "ArtifactError", "load_artifact"]
+__all__ = ["FORMAT", "Artifact", "ArtifactError", "load_artifact", "read_header"]
 
 MAGIC = b"FLYDSL\x00\x01"
-FORMAT = 2
-_DIGEST = 32
+FORMAT = 3
+_START, _DIGEST = len(MAGIC) + 8, 32  # bytes before the header, and behind everything
 
 
 class ArtifactError(ValueError):
@@ -27,7 +29,9 @@ class ArtifactError(ValueError):
 
 #: What the header of a file holds.
 _HEADER = {"name": str, "arch": str, "plan": dict, "key": str, "parameters": list, "positions": list, "metadata": dict,
-           "hsaco_size": int, "source_size": int}
+           "hsaco_size": int, "source_size": int, "inputs_size": int}
+#: What follows it, in this order, each with its length in bytes.
+_SECTIONS = ("hsaco_size", "source_size", "inputs_size")
 
 
 @dataclass
@@ -40,10 +44,11 @@ class Artifact:
         plan: launch plan (data for `flydsl.runtime.Launcher`).
         hsaco: AMDHSA code object.
         key: digest of what it was compiled from.
-        metadata: whatever else describes it (kernel names, times, versions, inputs).
+        metadata: whatever else describes it (kernel names, times, versions).
         parameters: names of the function's parameters in order.
         positions: for each argument of the plan its position among the parameters.
         source: text of the traced IR, compressed by `zlib`; empty in artifacts that are shipped.
+        packed_inputs: what it was compiled from, likewise, in JSON (see `pack_inputs`).
     """
 
     name: str
@@ -55,6 +60,17 @@ class Artifact:
     parameters: list[str] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
     source: bytes = b""
+    packed_inputs: bytes = b""
+
+    def pack_inputs(self, inputs: dict[str, Any]) -> None:
+        """Keep what the artifact was compiled from, for people who ask why a call does not find it."""
+        self.packed_inputs = zlib.compress(json.dumps(inputs, separators=(",", ":")).encode(), 1)
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """What was given to `pack_inputs`; empty where the artifact does not hold it."""
+        found: dict[str, Any] = json.loads(zlib.decompress(self.packed_inputs)) if self.packed_inputs else {}
+        return found
 
     @property
     def source_ir(self) -> str:
@@ -66,10 +82,10 @@ class Artifact:
         header = {
             "format": FORMAT, "name": self.name, "arch": self.arch, "plan": self.plan, "key": self.key,
             "parameters": self.parameters, "positions": self.positions, "metadata": self.metadata,
-            "hsaco_size": len(self.hsaco), "source_size": len(self.source),
+            "hsaco_size": len(self.hsaco), "source_size": len(self.source), "inputs_size": len(self.packed_inputs),
         }
         text = json.dumps(header, separators=(",", ":")).encode()
-        body = MAGIC + len(text).to_bytes(8, "little") + text + self.hsaco + self.source
+        body = MAGIC + len(text).to_bytes(8, "little") + text + self.hsaco + self.source + self.packed_inputs
         return body + hashlib.sha256(body).digest()
 
     @classmethod
@@ -84,31 +100,17 @@ class Artifact:
     @classmethod
     def parse(cls, data: bytes) -> Artifact:
         """The artifact in a file's content. ArtifactError says what is wrong with it."""
-        if len(data) < len(MAGIC) + 8 + _DIGEST or not data.startswith(MAGIC):
-            raise ArtifactError("not a FlyDSL artifact")
         view = memoryview(data)
-        if hashlib.sha256(view[:-_DIGEST]).digest() != data[-_DIGEST:]:
+        if _begins(data, len(data)) and hashlib.sha256(view[:-_DIGEST]).digest() != data[-_DIGEST:]:
             raise ArtifactError("damaged: the checksum does not match")
-        start = len(MAGIC) + 8
-        end = start + int.from_bytes(data[len(MAGIC) : start], "little")
-        try:
-            header = json.loads(data[start:end])
-        except (ValueError, RecursionError):
-            raise ArtifactError("damaged: the header is no JSON") from None
-        code = bytes(view[end:-_DIGEST])
-        if not isinstance(header, dict) or header.get("format") != FORMAT:
-            found = header.get("format") if isinstance(header, dict) else None
-            raise ArtifactError(f"format {found} is not the format {FORMAT} of this version")
-        for name, kind in _HEADER.items():
-            if name not in header:
-                raise ArtifactError(f"damaged: the header has no {name!r}")
-            if not isinstance(header[name], kind):
-                raise ArtifactError(f"damaged: {name!r} of the header is no {kind.__name__}")
-        size = header["hsaco_size"]
-        if size < 0 or size + header["source_size"] != len(code):
-            raise ArtifactError("damaged: the code object has another size than the header says")
-        return cls(header["name"], header["arch"], header["plan"], code[:size], header["key"], header["metadata"],
-                   header["parameters"], header["positions"], code[size:])
+        header = read_header(io.BytesIO(data), len(data))
+        sections, end = [], len(data) - _DIGEST
+        for name in reversed(_SECTIONS):
+            sections.append(bytes(view[end - header[name] : end]))
+            end -= header[name]
+        inputs, source, hsaco = sections
+        return cls(header["name"], header["arch"], header["plan"], hsaco, header["key"], header["metadata"],
+                   header["parameters"], header["positions"], source, inputs)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the artifact to a file (replaced in one step). OSError if that fails."""
@@ -136,6 +138,39 @@ class Artifact:
         launcher = Launcher(self.plan, self.hsaco, arch=self.arch, **placed)
         remember(self.plan, self.hsaco)  # the launcher has refused what is no plan
         return launcher
+
+
+def _begins(start: bytes, size: int) -> bool:
+    """Whether a file of so many bytes that begins like this can be an artifact."""
+    return size >= _START + _DIGEST and start.startswith(MAGIC)
+
+
+def read_header(file: IO[bytes], size: int) -> dict[str, Any]:
+    """The header of an artifact file of ``size`` bytes, read from its start; what follows is neither read nor checked.
+
+    Raises:
+        ArtifactError: it is no header of this version, or of a file of another size.
+    """
+    start = file.read(_START)
+    if not _begins(start, size):
+        raise ArtifactError("not a FlyDSL artifact")
+    length, left = int.from_bytes(start[len(MAGIC) :], "little"), size - _START - _DIGEST
+    try:
+        header = json.loads(file.read(min(length, left)))
+    except (ValueError, RecursionError):
+        raise ArtifactError("damaged: the header is no JSON") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        found = header.get("format") if isinstance(header, dict) else None
+        raise ArtifactError(f"format {found} is not the format {FORMAT} of this version")
+    for name, kind in _HEADER.items():
+        if name not in header:
+            raise ArtifactError(f"damaged: the header has no {name!r}")
+        if not isinstance(header[name], kind):
+            raise ArtifactError(f"damaged: {name!r} of the header is no {kind.__name__}")
+    sizes = [header[name] for name in _SECTIONS]
+    if min(sizes) < 0 or length + sum(sizes) != left:
+        raise ArtifactError("damaged: the file has another size than the header says")
+    return header
 
 
 def load_artifact(path: str | os.PathLike[str]) -> Any:

@@ -18,7 +18,7 @@ def register(commands: Any) -> None:
     parser = commands.add_parser("cache", help="the kernel cache on disk")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     texts = {
-        "list": "every artifact", "stats": "number and size of the artifacts",
+        "list": "every artifact, from its header", "stats": "number and size of the artifacts",
         "verify": "read and check every artifact", "clear": "delete artifacts",
         "prune": "delete the least recently used artifacts above a size",
         "explain": "why a call misses, or what an artifact was made from",
@@ -119,7 +119,7 @@ def run_explain(options: argparse.Namespace, output: Output) -> int:
             artifact = Artifact.parse(file.read_bytes())
         except ArtifactError as error:
             raise CliError(f"{file}: {error}") from None
-        inputs = artifact.metadata.get("inputs", {})
+        inputs = artifact.inputs
         output.data({"file": str(file), "name": artifact.name, "arch": artifact.arch, "inputs": inputs})
         output.line(f"{artifact.name} for {artifact.arch}, kernels {', '.join(artifact.metadata.get('kernels', ()))}")
         rows: list[tuple[str, Any]] = []

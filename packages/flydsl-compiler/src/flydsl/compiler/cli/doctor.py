@@ -125,7 +125,7 @@ def _cache(problems: list[dict[str, str]]) -> dict[str, Any]:
     if cache.root is None:
         return {"root": "off"}
     stats = cache.stats()
-    unusable = cache.verify()
+    unusable = [entry for entry in cache.entries() if entry.problem]
     damaged = [e for e in unusable if not e.outdated]
     if damaged:
         _report(problems, f"{len(damaged)} damaged files in the kernel cache (they are recompiled when needed)",

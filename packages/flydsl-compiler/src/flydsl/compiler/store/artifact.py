@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flydsl.runtime.artifact import FORMAT, ArtifactError
+from flydsl.runtime.artifact import FORMAT, ArtifactError, read_header
 from flydsl.runtime.artifact import Artifact as CompiledArtifact
 
-__all__ = ["FORMAT", "ArtifactError", "CompiledArtifact"]
+__all__ = ["FORMAT", "ArtifactError", "CompiledArtifact", "read_header"]

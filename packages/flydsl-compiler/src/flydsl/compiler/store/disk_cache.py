@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flydsl.utils.file import read_regular
+from flydsl.utils.file import open_regular, read_regular
 
-from .artifact import ArtifactError, CompiledArtifact
+from .artifact import ArtifactError, CompiledArtifact, read_header
 from .root import READS, SUFFIX, cache_root
 
 __all__ = ["CacheEntry", "DiskCache", "Explanation"]
@@ -24,7 +24,7 @@ _SHARE, _LONGEST = 0.01, 3600.0  # part of the time that looking may take; secon
 
 @dataclass
 class CacheEntry:
-    """One artifact file. ``problem`` is empty for an intact one, and then only are the other facts known.
+    """One artifact file. ``problem`` is empty where none was found, and then only are the other facts known.
 
     Attributes:
         path: the file. size: bytes. used: time of the last use, seconds since the epoch.
@@ -95,8 +95,8 @@ class DiskCache:
         yield from sorted(found)
 
     def entries(self) -> list[CacheEntry]:
-        """Every artifact, read and checked."""
-        return [entry for entry in map(_read, self.files()) if entry is not None]
+        """Every artifact, as its header and size tell: what is behind the header is for `verify`."""
+        return [entry for path in self.files() if (entry := _read(path)) is not None]
 
     def stats(self) -> dict[str, Any]:
         """``root``, number of ``files``, their ``bytes``, and ``functions`` (directories)."""
@@ -109,8 +109,8 @@ class DiskCache:
         return {"root": root, "files": len(sizes), "bytes": sum(sizes), "functions": len(folders)}
 
     def verify(self, *, delete: bool = False) -> list[CacheEntry]:
-        """The entries that are damaged or foreign; with ``delete`` they are removed."""
-        bad = [entry for entry in self.entries() if entry.problem]
+        """The entries that are damaged or foreign, read to the end; with ``delete`` they are removed."""
+        bad = [entry for path in self.files() if (entry := _read(path, whole=True)) is not None and entry.problem]
         for entry in bad if delete else ():
             with contextlib.suppress(OSError):
                 os.unlink(entry.path)
@@ -219,14 +219,14 @@ class DiskCache:
         if not path:
             return ["the disk cache is off"]
         if os.path.exists(path):
-            entry = _read(Path(path))
+            entry = _read(Path(path), whole=True)
             return [f"the file {path} is not usable: {entry.problem if entry else 'it cannot be read'}"]
         nearest: list[str] | None = None
-        for file in self.files():
-            artifact = _artifact(file)
-            if artifact is None or artifact.name != name or "inputs" not in artifact.metadata:
+        for entry in self.entries():
+            artifact = _artifact(Path(entry.path)) if entry.name == name and not entry.problem else None
+            if artifact is None or not artifact.packed_inputs:
                 continue
-            found = _differences(artifact.metadata["inputs"], inputs)
+            found = _differences(artifact.inputs, inputs)
             if nearest is None or len(found) < len(nearest):
                 nearest = found
         if nearest is None:
@@ -241,22 +241,25 @@ def _artifact(path: Path) -> CompiledArtifact | None:
         return None
 
 
-def _read(path: Path) -> CacheEntry | None:
-    """The facts of a file; None if it vanished meanwhile."""
+def _read(path: Path, *, whole: bool = False) -> CacheEntry | None:
+    """The facts of a file, with ``whole`` after a look at its checksum; None if it vanished meanwhile."""
     try:
-        data, status = read_regular(path)
+        with open_regular(path) as (file, status):
+            entry = CacheEntry(str(path), status.st_size, status.st_mtime, path.parent.name.rpartition("_")[0])
+            try:
+                if whole:
+                    CompiledArtifact.parse(file.read())
+                    file.seek(0)
+                header = read_header(file, status.st_size)
+            except ArtifactError as error:
+                entry.problem = str(error)
+                return entry
     except OSError:
         return None
-    entry = CacheEntry(str(path), status.st_size, status.st_mtime, path.parent.name.rpartition("_")[0])
-    try:
-        artifact = CompiledArtifact.parse(data)
-    except ArtifactError as error:
-        entry.problem = str(error)
-        return entry
-    entry.name, entry.arch = artifact.name, artifact.arch
-    entry.kernels = list(artifact.metadata.get("kernels", ()))
-    entry.compile_seconds = float(artifact.metadata.get("compile_seconds", 0.0))
-    if not path.name.startswith(artifact.key[:16]):
+    entry.name, entry.arch = header["name"], header["arch"]
+    entry.kernels = list(header["metadata"].get("kernels", ()))
+    entry.compile_seconds = float(header["metadata"].get("compile_seconds", 0.0))
+    if not path.name.startswith(header["key"][:16]):
         entry.problem = "the file has the name of another key"
     return entry
 

@@ -118,7 +118,7 @@ class PrebuiltFolder:
             raise ValueError(f"{function!r} depends on its process: environment variables, linked code or initialisers")
         # Without what differs from build to build: times, places, the trace.
         metadata = {name: value for name, value in artifact.metadata.items() if name in _KEPT}
-        found = replace(artifact, key=key, metadata=metadata, source=b"")
+        found = replace(artifact, key=key, metadata=metadata, source=b"", packed_inputs=b"")
         with atomic_write(self.file(key), mode="wb") as handle:
             handle.write(found.to_bytes())
         return self.file(key)
