@@ -135,22 +135,23 @@ class Transformer(ast.NodeTransformer):
 
     def state(self, writes: BlockWrites, names: tuple[str, ...], kind: str, at: ast.AST) -> dict[str, ast.expr]:
         invoked = tuple(n for n in writes.invoked if n in names)
-        keywords: dict[str, ast.expr] = {
-            "result_names": _strings(names),
-            "result_values": self.values_of(names, kind, at),
-        }
+        use: dict[str, ast.expr] = {}
         if invoked:
-            keywords["invoked"] = _strings(invoked)
+            use["invoked"] = _strings(invoked)
         mutated = tuple(n for n in writes.mutated if n in names)
         if mutated:
-            keywords["mutated"] = _strings(mutated)
-        where = {n: lines for n in names if (lines := self._assignments(n, at))}
-        if where:
+            use["mutated"] = _strings(mutated)
+        found = {n: lines for n in names if (lines := self._assignments(n, at))}
+        if found:
             pairs: list[ast.expr] = [
-                ast.Tuple([ast.Constant(a), ast.Constant(b)], ast.Load()) for a, b in where.values()
+                ast.Tuple([ast.Constant(a), ast.Constant(b)], ast.Load()) for a, b in found.values()
             ]
-            keywords["where"] = ast.Dict([ast.Constant(n) for n in where], pairs)
-        return keywords
+            use["lines"] = ast.Dict([ast.Constant(n) for n in found], pairs)
+        given: ast.expr = _strings(names)
+        return {
+            "result_names": _call("__names__", given, **use) if use else given,
+            "result_values": self.values_of(names, kind, at),
+        }
 
     def _assignments(self, name: str, at: ast.AST) -> tuple[int, int] | None:
         """Lines of the assignment before a construct (0: none) and of the first one inside it."""
