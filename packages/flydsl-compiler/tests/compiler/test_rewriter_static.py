@@ -114,6 +114,21 @@ def test_dispatcher_accepts_the_documented_forms() -> None:
         dispatch(True, lambda: None, result_names=("x",), result_values=())
 
 
+def test_names_of_builtins_are_free() -> None:
+    """Rewritten code needs none of the builtins that the function may have other values for."""
+
+    def f(n: int) -> Any:
+        locals, isinstance, bool, dict, tuple, next = n, n > 2, 7, 8, 9, 10
+        if n > 3:
+            locals = locals + bool
+        elif isinstance and (dict := n) or tuple < 0:
+            next = dict
+        return locals, isinstance, bool, dict, tuple, next
+
+    wanted = [f(n) for n in range(5)]
+    assert [ASTRewriter.transform(f)(n) for n in range(5)] == wanted
+
+
 def test_dispatchers_may_be_replaced_by_functions_of_the_documented_signatures(
     load: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

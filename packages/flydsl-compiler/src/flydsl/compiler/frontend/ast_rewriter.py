@@ -109,6 +109,7 @@ _HELPERS: dict[str, Any] = {
     # With underscores at the end, too, so that they are not renamed in classes.
     "__check_local_var__": flow.check_local_var,
     "__names__": state.Names,
+    "__locals__": locals,  # a function may have a variable of that name
     "__require_static__": flow.require_static_,
     "__const_expr__": flow.const_expr,
     "__check_raise__": flow.check_raise,
