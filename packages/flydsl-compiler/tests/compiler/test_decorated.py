@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.compiler.frontend.ast_rewriter import ASTRewriter
+from flydsl.tracing.diagnostics import DSLCompileError
 
 METHODS = """
     def keywords(**given):
@@ -222,3 +225,23 @@ def test_wrappers_bound_methods_and_class_methods(load: Callable[[str], Any]) ->
     assert set(x) == {7.0}
     with pytest.raises(TypeError, match="'cls' is the class Filler.*no class method: use @staticmethod"):
         filler.of_class(x)
+
+
+@pytest.mark.parametrize("traced_by_tests", [False, True])
+def test_functions_of_a_library_may_wait_for_their_first_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, traced_by_tests: bool
+) -> None:
+    """What cannot be lowered is rejected at its definition, or when it is first traced if its package says so."""
+    name = f"library_{traced_by_tests}"
+    (tmp_path / name / "inner").mkdir(parents=True)
+    (tmp_path / name / "__init__.py").write_text(f"__traced_by_tests__ = {traced_by_tests}\n")
+    (tmp_path / name / "inner" / "__init__.py").write_text(
+        "import flydsl.compiler as flyc\n\n@flyc.jit\ndef f(n):\n    async def g():\n        return n\n    return g\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    if not traced_by_tests:
+        with pytest.raises(DSLCompileError):
+            importlib.import_module(f"{name}.inner")
+        return
+    function = importlib.import_module(f"{name}.inner").f
+    with pytest.raises(DSLCompileError):
+        _ = function.func

@@ -114,6 +114,65 @@ def test_dispatcher_accepts_the_documented_forms() -> None:
         dispatch(True, lambda: None, result_names=("x",), result_values=())
 
 
+def test_names_of_builtins_are_free() -> None:
+    """Rewritten code needs none of the builtins that the function may have other values for."""
+
+    def f(n: int) -> Any:
+        locals, isinstance, bool, dict, tuple, next = n, n > 2, 7, 8, 9, 10
+        if n > 3:
+            locals = locals + bool
+        elif isinstance and (dict := n) or tuple < 0:
+            next = dict
+        return locals, isinstance, bool, dict, tuple, next
+
+    wanted = [f(n) for n in range(5)]
+    assert [ASTRewriter.transform(f)(n) for n in range(5)] == wanted
+
+
+def test_dispatchers_may_be_replaced_by_functions_of_the_documented_signatures(
+    load: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rewritten code calls what the globals of its function have, with no other keywords than the documented ones."""
+    module = load("""
+def f(n, s):
+    acc, items = 0, []
+    if n > 3:
+        acc += n
+        items.append(acc)
+    for i in range(n):
+        acc += i
+        items.append(i)
+        s.upper()
+    while acc < 0:
+        acc += 1
+    return acc
+""")
+    ASTRewriter.transform(module.f)
+    seen = []
+
+    def scf_if_dispatch(cond: Any, then_fn: Any, else_fn: Any = None, *, result_names: Any = (),
+                        result_values: Any = (), state_names: Any = (), state_values: Any = (),
+                        auto_else: bool = False) -> Any:
+        seen.append(("if", cond, result_names))
+        return original(cond, then_fn, else_fn, result_names=result_names, result_values=result_values,
+                        state_names=state_names, state_values=state_values, auto_else=auto_else)
+
+    def scf_for_dispatch(start: Any, stop: Any, step: Any, body_fn: Any, *, result_names: Any = (),
+                         result_values: Any = ()) -> Any:
+        seen.append(("for", stop, result_names))
+        return result_values
+
+    def scf_while_dispatch(before_fn: Any, after_fn: Any, *, result_names: Any = (), result_values: Any = ()) -> Any:
+        seen.append(("while", result_names))
+        return result_values[0]
+
+    original = module.scf_if_dispatch
+    for replacement in (scf_if_dispatch, scf_for_dispatch, scf_while_dispatch):
+        monkeypatch.setattr(module, replacement.__name__, replacement)
+    assert module.f(5, "x") == 5
+    assert seen == [("if", True, ("acc", "items")), ("for", 5, ("acc", "items", "s")), ("while", ("acc",))]
+
+
 @pytest.mark.parametrize(
     ("body", "line", "column", "text"),
     [

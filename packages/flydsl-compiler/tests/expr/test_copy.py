@@ -225,3 +225,16 @@ def test_steps_of_a_gemm(trace: Any) -> None:
             fx.gemm(fma, d, a, b, d, traversal_layout=layout, atom_callback=lambda atom, step: atom)
     with pytest.raises(TypeError, match=r"must return an MmaAtom, got None for the step \(0, 0, 0\)"):
         fx.gemm(fma, d, a, b, d, atom_callback=lambda atom, step: None)
+
+
+@pytest.mark.parametrize("shape", [lambda n: n, lambda n: (1, n, 2)])
+def test_gemm_needs_static_extents(trace: Any, shape: Any) -> None:
+    """Where the number of atom calls is not known, one would be made."""
+    atom = fx.make_mma_atom(fx.UniversalFMA(fx.Float32))
+    pointer = trace.arg(fx.PointerType.get(fx.T.f32, fx.AddressSpace.Register))
+    extents = fx.make_int_tuple(shape(trace.arg(fx.Int32)))
+    dynamic = fx.make_view(pointer, fx.make_ordered_layout(extents, 0))
+    static = fx.make_view(pointer, fx.make_ordered_layout(shape(2), 0))
+    with pytest.raises(ValueError, match="gemm: the extents of a must be static, got Tensor<f32, register"):
+        fx.gemm(atom, static, dynamic, static, static)
+    fx.gemm(atom, static, static, static, static)

@@ -177,3 +177,18 @@ def test_errors(trace: Any) -> None:
     with pytest.raises(ValueError):
         fx.take(layout, 1, 3)
     assert body(fx.slice(fx.make_int_tuple((1, (2, 3))), (None, (None, 0)))) == "(1,2)"
+
+
+@pytest.mark.parametrize("name", ["idx2crd", "get_flat_coord", "get_1d_coord"])
+def test_an_index_of_too_many_modes(trace: Any, name: str) -> None:
+    """A ValueError at the user's line; the older keywords `loc` and `ip` are taken, as by every builder."""
+    layout, builder = L((4, 8), (8, 1)), getattr(fx, name)
+    with pytest.raises(ValueError, match="the index has rank 3 but the shape has rank 2") as error:
+        builder((1, 2, 3), layout)
+    assert "builder((1, 2, 3), layout)" in str(error.value)
+    assert body(builder(5, layout, loc=None, ip=None)) == body(builder(5, layout))
+
+
+def test_a_reason_names_its_operation_once(trace: Any) -> None:
+    with pytest.raises(ValueError, match=r"^composition of \(3,8\):\(8,1\) by 4:2: stride 2 does not divide mode 0"):
+        fx.composition(L((3, 8), (8, 1)), L(4, 2))

@@ -9,6 +9,8 @@ import pytest
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
+from flydsl.runtime.device import get_warp_size
+from flydsl.tracing.diagnostics import DSLCompileError
 from flydsl.utils import env
 from flydsl.utils.env import EnvManager, OptBool, OptInt
 from flydsl.utils.parallel import run_parallel_jobs
@@ -54,6 +56,22 @@ def test_tensor_moves_with_five_groups(load: Any) -> None:
     assert ir.count("rocdl.tensor.load.to.lds") == 2 and "cachepolicy 2" in ir
     with pytest.raises(ValueError, match="fifth descriptor group must be a constant zero"):
         text_for("gfx1250", load, body.format(fifth="V.filled(8, 1, fx.Int32)"))
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("fadd", lambda old, new: old + 2 * new), ("fmax", np.maximum)])
+@pytest.mark.parametrize("aux", ["", ", 0", ", aux=None"])
+def test_atomics_of_buffers(run: Any, name: str, wanted: Any, aux: str) -> None:
+    """The cache policy is none unless it is given, and offsets may be numbers of the language."""
+    calls = f"fx.rocdl.raw_ptr_buffer_atomic_{name}(X[t], resource, t * 4, 0{aux})\n"
+    calls += f"fx.rocdl.raw_ptr_buffer_atomic_{name}(X[t].ir_value(), resource, t * 4, fx.Int32(0){aux})\n"
+    before = np.arange(40, -24, -1, dtype=np.float32)
+    x = np.arange(64, dtype=np.float32)
+    resource = "resource = fx.rocdl.get_buffer_rsrc(fx.rocdl.make_buffer_ptr(fx.get_iter(Y)))\n"
+    if name == "fmax" and get_warp_size() == 64:
+        with pytest.raises(DSLCompileError):
+            run(resource + calls)
+        return
+    np.testing.assert_array_equal(run(resource + calls, x=x, y=before.copy()), wanted(before, x))
 
 
 def test_settings_and_jobs_of_kernel_libraries(monkeypatch: pytest.MonkeyPatch) -> None:

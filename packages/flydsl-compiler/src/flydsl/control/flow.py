@@ -21,6 +21,7 @@ from flydsl.tracing.kept import give_up
 from .mutation import watching
 from .state import (
     Carried,
+    Names,
     Unbound,
     copy_containers,
     flatten_like,
@@ -294,9 +295,7 @@ def pack_carried(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def select_carried(
-    names: tuple[str, ...], values: tuple[Any, ...], invoked: tuple[str, ...], mutated: tuple[str, ...] = ()
-) -> list[int]:
+def select_carried(names: Names, values: tuple[Any, ...]) -> list[int]:
     """Indexes of the variables that a dynamic construct carries.
 
     Names without a value are local to the construct. An object that is only called upon (``cfg.f(x)``) is
@@ -307,11 +306,11 @@ def select_carried(
     def is_carried(name: str, value: Any) -> bool:
         if isinstance(value, Unbound):
             return False
-        if name not in invoked:
+        if name not in names.invoked:
             return True
         if isinstance(value, mlir_ir().Value):
             return False  # a call changes the memory behind an SSA value (a fragment), never the value
-        changes = name in mutated and isinstance(value, (list, dict, SimpleNamespace))
+        changes = name in names.mutated and isinstance(value, (list, dict, SimpleNamespace))
         return is_carriable(value) and (changes or holds_ir_values(value))
 
     return [i for i, (name, value) in enumerate(zip(names, values, strict=True)) if is_carried(name, value)]
@@ -346,16 +345,13 @@ def scf_if_dispatch(
     state_names: tuple[str, ...] = (),
     state_values: tuple[Any, ...] = (),
     auto_else: bool = False,
-    invoked: tuple[str, ...] = (),
-    mutated: tuple[str, ...] = (),
-    where: dict[str, tuple[int, int]] | None = None,
 ) -> Any:
     """Run or build an ``if``. Returns one value for one name, a tuple for several, None for none.
 
     ``state_*`` are aliases used when ``result_*`` are empty. A branch takes ``(names, *values)`` or
     ``(*values)`` and returns a dict, a sequence, a single value, or None (unchanged).
     """
-    names = tuple(result_names or state_names)
+    names = Names.of(result_names or state_names)
     values = tuple(result_values if result_names else state_values)
     check_lengths(names, values)
     if not is_dynamic(cond):
@@ -364,8 +360,8 @@ def scf_if_dispatch(
             return pack_carried(list(values) if function is None else run_body(function, (), names, list(values)))
     condition = condition_value(cond)
     values = without_ended(names, values)
-    chosen = select_carried(names, values, invoked, mutated)
-    carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), where)
+    chosen = select_carried(names, values)
+    carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), names.lines)
 
     def branch(function: Callable[..., Any] | None) -> Callable[[], list[Any]]:
         def run() -> list[Any]:

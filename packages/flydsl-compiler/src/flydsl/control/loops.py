@@ -24,7 +24,7 @@ from .flow import (
     yield_values,
 )
 from .mutation import watching
-from .state import Carried, Unbound, is_dynamic, promote, without_ended
+from .state import Carried, Names, Unbound, is_dynamic, promote, without_ended
 from .state import flatten as flatten_values
 
 
@@ -119,22 +119,19 @@ def scf_for_dispatch(
     *,
     result_names: tuple[str, ...] = (),
     result_values: tuple[Any, ...] = (),
-    invoked: tuple[str, ...] = (),
-    mutated: tuple[str, ...] = (),
-    where: dict[str, tuple[int, int]] | None = None,
     unroll: Any = None,
     unroll_full: Any = False,
 ) -> Any:
     """Build ``for i in range(start, stop, step)`` with automatically carried variables."""
-    names, values = tuple(result_names), tuple(result_values)
+    names, values = Names.of(result_names), tuple(result_values)
     check_lengths(names, values)
     _check_step(step)
     ir = mlir_ir()
     values = without_ended(names, values)
-    chosen = select_carried(names, values, invoked, mutated)
+    chosen = select_carried(names, values)
     with call_location() as location:
         bounds = [_i32_bound(w, b) for w, b in (("start", start), ("stop", stop), ("step", step))]
-        carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), where)
+        carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), names.lines)
         annotation = _unroll_annotation(unroll, unroll_full)
         op, block = _loop_op(bounds, carried.initial, carried.types, annotation, location)
         with ir.InsertionPoint(block), watching():
@@ -245,18 +242,15 @@ def scf_while_dispatch(
     *,
     result_names: tuple[str, ...] = (),
     result_values: tuple[Any, ...] = (),
-    invoked: tuple[str, ...] = (),
-    mutated: tuple[str, ...] = (),
-    where: dict[str, tuple[int, int]] | None = None,
 ) -> Any:
     """Build ``while cond:``; the condition is re-evaluated on the carried values."""
-    names, values = tuple(result_names), tuple(result_values)
+    names, values = Names.of(result_names), tuple(result_values)
     check_lengths(names, values)
     ir = mlir_ir()
     values = without_ended(names, values)
-    chosen = select_carried(names, values, invoked, mutated)
+    chosen = select_carried(names, values)
     with call_location() as location:
-        carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), where)
+        carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), names.lines)
         op = ir.Operation.create("scf.while", results=carried.types, operands=carried.initial, regions=2)
         locations = [location] * len(carried.types)
         before = ir.Block.create_at_start(op.regions[0], carried.types, locations)

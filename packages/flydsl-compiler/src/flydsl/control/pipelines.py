@@ -9,6 +9,7 @@ from flydsl.tracing.diagnostics import DSLTypeError, fail
 
 from .flow import pack_carried, run_body, scf_if_dispatch, select_carried
 from .loops import scf_for_dispatch
+from .state import Names
 
 __all__ = ["pipeline_for_dispatch"]
 
@@ -19,16 +20,12 @@ def pipeline_for_dispatch(
     *,
     result_names: tuple[str, ...] = (),
     result_values: tuple[Any, ...] = (),
-    invoked: tuple[str, ...] = (),
-    mutated: tuple[str, ...] = (),
-    where: dict[str, tuple[int, int]] | None = None,
 ) -> Any:
     """Trace ``for step in fx.pipeline_range(pipeline)`` with automatically carried variables."""
     if not hasattr(pipeline, "run") or not hasattr(pipeline, "producers"):
         fail(f"pipeline_range takes an fx.Pipeline, got {type(pipeline).__name__}", DSLTypeError)
-    names, initial = tuple(result_names), list(result_values)
-    state: dict[str, Any] = {"result_names": names, "invoked": invoked, "mutated": mutated, "where": where}
-    carried = set(select_carried(names, tuple(initial), invoked, mutated))
+    names, initial = Names.of(result_names), list(result_values)
+    carried = set(select_carried(names, tuple(initial)))
 
     def kept(values: list[Any]) -> list[Any]:
         """Names that are local to the body have no value outside of it."""
@@ -44,12 +41,14 @@ def pipeline_for_dispatch(
         def turn(index: Any, _names: Any, *inputs: Any) -> dict[str, Any]:
             return dict(zip(names, run(index, list(inputs)), strict=True))
 
-        return kept(unpacked(scf_for_dispatch(start, stop, 1, turn, result_values=tuple(values), **state)))
+        return kept(unpacked(
+            scf_for_dispatch(start, stop, 1, turn, result_names=names, result_values=tuple(values))))
 
     def guarded(condition: Any, run: Callable[[list[Any]], list[Any]], values: list[Any]) -> list[Any]:
         def branch(_names: Any, *inputs: Any) -> dict[str, Any]:
             return dict(zip(names, run(list(inputs)), strict=True))
 
-        return kept(unpacked(scf_if_dispatch(condition, branch, result_values=tuple(values), auto_else=True, **state)))
+        return kept(unpacked(scf_if_dispatch(
+            condition, branch, result_names=names, result_values=tuple(values), auto_else=True)))
 
     return pack_carried(pipeline.run(body, loop, guarded, initial))

@@ -7,6 +7,7 @@ the arguments of a region, and `flatten_like` checks what a region produced agai
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -261,13 +262,38 @@ def _flatten_mapping(exemplar: Any, produced: Any, place: str, path: str) -> lis
     return values
 
 
+class Names(tuple[str, ...]):
+    """The names that a construct may carry: a tuple of them, and what the rewriter knows of their use.
+
+    `invoked`: those of which only methods are called; `mutated`: of these, those that a method changes, as `append`
+    does; `lines`: of the assignment before the construct (0: none) and of the first one inside it.
+    """
+
+    invoked: tuple[str, ...]
+    mutated: tuple[str, ...]
+    lines: dict[str, tuple[int, int]]
+
+    def __new__(
+        cls, names: Iterable[str], invoked: tuple[str, ...] = (), mutated: tuple[str, ...] = (),
+        lines: dict[str, tuple[int, int]] | None = None,
+    ) -> Names:
+        self = super().__new__(cls, names)
+        self.invoked, self.mutated, self.lines = invoked, mutated, lines or {}
+        return self
+
+    @classmethod
+    def of(cls, names: tuple[str, ...]) -> Names:
+        """Names from a program that calls a dispatcher itself: nothing else is known."""
+        return names if isinstance(names, cls) else cls(names)
+
+
 class Carried:
     """The carried variables of one construct: names, promoted initial values, their SSA values and types."""
 
     def __init__(
-        self, names: tuple[str, ...], values: tuple[Any, ...], where: dict[str, tuple[int, int]] | None = None
+        self, names: tuple[str, ...], values: tuple[Any, ...], lines: dict[str, tuple[int, int]]
     ) -> None:
-        self.where = where or {}
+        self.lines = lines
         none = [name for name, value in zip(names, values, strict=True) if value is None]
         if none:
             fail(f"the initial value of {', '.join(none)} is None, which a run-time construct cannot carry: give a "
@@ -303,7 +329,7 @@ class Carried:
         ]
 
     def _place(self, name: str, place: str) -> str:
-        before, inside = self.where.get(name, (0, 0))
+        before, inside = self.lines.get(name, (0, 0))
         if not inside:
             return place
         return f"{place} (assigned at line {inside}{f', before at line {before}' if before else ''})"

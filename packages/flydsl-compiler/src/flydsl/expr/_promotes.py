@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["BooleanOperators", "FloatOperators", "IntegerOperators"]
+__all__ = ["BooleanOperators", "FloatOperators", "IntegerOperators", "Operators"]
 
 
 class BooleanOperators:
@@ -24,6 +24,15 @@ class IntegerOperators:
 
 class FloatOperators:
     """``FloatOperators[with a number]``: a base without members at run time."""
+
+    __slots__ = ()
+
+    def __class_getitem__(cls, results: Any) -> Any:
+        return cls
+
+
+class Operators:
+    """``Operators[of arithmetic, of comparisons]``: a base without members at run time."""
 
     __slots__ = ()
 

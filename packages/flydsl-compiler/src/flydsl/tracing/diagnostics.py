@@ -372,9 +372,10 @@ def value_error(error: Any, context: str = "") -> DSLValueError:
     if records:
         # Layouts in the notation of the algebra, as `context` and the user's own print have them.
         message = re.sub(r"#fly\.(?:layout|int_tuple|tile)<([^<>]*)>", r"\1", records[0].message)
-        named = context.partition(" of ")[0] + " of "
-        said = not context or named in message
-        records[0] = replace(records[0], message=message if said else f"{context}: {message}")
+        operation = context.partition(" of ")[0]
+        said = not context or f"{operation} of " in message
+        message = message if said else f"{context}: {message.removeprefix(f'{operation}: ')}"
+        records[0] = replace(records[0], message=message)
     return DSLValueError(_elide(str(error)), records)
 
 

@@ -18,7 +18,7 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from flydsl.control import flow, loops, pipelines
+from flydsl.control import flow, loops, pipelines, state
 from flydsl.runtime.forking import fork_safe_lock
 from flydsl.tracing.diagnostics import rewritten_spans
 from flydsl.utils import env, log
@@ -108,6 +108,8 @@ _HELPERS: dict[str, Any] = {
     "dsl_min_max_": flow.dsl_min_max_,
     # With underscores at the end, too, so that they are not renamed in classes.
     "__check_local_var__": flow.check_local_var,
+    "__names__": state.Names,
+    "__locals__": locals,  # a function may have a variable of that name
     "__require_static__": flow.require_static_,
     "__const_expr__": flow.const_expr,
     "__check_raise__": flow.check_raise,

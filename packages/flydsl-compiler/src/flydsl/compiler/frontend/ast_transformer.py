@@ -105,7 +105,7 @@ class Transformer(ast.NodeTransformer):
     ) -> ast.FunctionDef:
         tail: list[ast.stmt] = []
         if collect is not None:
-            tail.append(ast.Return(_call(collect, _name(_NAMES), _call("locals"))))
+            tail.append(ast.Return(_call(collect, _name(_NAMES), _call("__locals__"))))
         arguments = ast.arguments(
             posonlyargs=[],
             args=[ast.arg(a) for a in (*head, _NAMES, *names)],
@@ -129,28 +129,30 @@ class Transformer(ast.NodeTransformer):
         return ast.copy_location(ast.Assign([targets], call), at)
 
     def values_of(self, names: tuple[str, ...], kind: str, at: ast.AST) -> ast.Tuple:
-        return ast.Tuple(
-            [_call("__check_local_var__", ast.Constant(n), _call("locals"), ast.Constant(at.lineno), ast.Constant(kind))  # type: ignore[attr-defined]
-             for n in names], ast.Load())
+        line = ast.Constant(at.lineno)  # type: ignore[attr-defined]
+        return ast.Tuple([
+            _call("__check_local_var__", ast.Constant(n), _call("__locals__"), line, ast.Constant(kind)) for n in names
+        ], ast.Load())
 
     def state(self, writes: BlockWrites, names: tuple[str, ...], kind: str, at: ast.AST) -> dict[str, ast.expr]:
         invoked = tuple(n for n in writes.invoked if n in names)
-        keywords: dict[str, ast.expr] = {
-            "result_names": _strings(names),
-            "result_values": self.values_of(names, kind, at),
-        }
+        use: dict[str, ast.expr] = {}
         if invoked:
-            keywords["invoked"] = _strings(invoked)
+            use["invoked"] = _strings(invoked)
         mutated = tuple(n for n in writes.mutated if n in names)
         if mutated:
-            keywords["mutated"] = _strings(mutated)
-        where = {n: lines for n in names if (lines := self._assignments(n, at))}
-        if where:
+            use["mutated"] = _strings(mutated)
+        found = {n: lines for n in names if (lines := self._assignments(n, at))}
+        if found:
             pairs: list[ast.expr] = [
-                ast.Tuple([ast.Constant(a), ast.Constant(b)], ast.Load()) for a, b in where.values()
+                ast.Tuple([ast.Constant(a), ast.Constant(b)], ast.Load()) for a, b in found.values()
             ]
-            keywords["where"] = ast.Dict([ast.Constant(n) for n in where], pairs)
-        return keywords
+            use["lines"] = ast.Dict([ast.Constant(n) for n in found], pairs)
+        given: ast.expr = _strings(names)
+        return {
+            "result_names": _call("__names__", given, **use) if use else given,
+            "result_values": self.values_of(names, kind, at),
+        }
 
     def _assignments(self, name: str, at: ast.AST) -> tuple[int, int] | None:
         """Lines of the assignment before a construct (0: none) and of the first one inside it."""
@@ -270,12 +272,10 @@ class Transformer(ast.NodeTransformer):
         for value in node.values[1:]:
             temporary = f"__bool_{next(_counter)}"
             bind = ast.NamedExpr(ast.Name(temporary, ast.Store()), result)
-            is_bool = _call("isinstance", bind, _name("bool"))
-            bail = _name(temporary) if not is_and else ast.UnaryOp(ast.Not(), _name(temporary))
-            test = ast.BoolOp(ast.And(), [is_bool, bail])
+            decided = ast.Compare(bind, [ast.Is()], [ast.Constant(not is_and)])
             fold = _name("dsl_and_" if is_and else "dsl_or_")
             both = self._evaluated_operand(value, is_and, temporary, fold)
-            result = ast.IfExp(test, _name(temporary), both)
+            result = ast.IfExp(decided, _name(temporary), both)
         return ast.copy_location(result, node)
 
     def _evaluated_operand(self, value: ast.expr, is_and: bool, before: str, fold: ast.Name) -> ast.expr:
@@ -288,7 +288,7 @@ class Transformer(ast.NodeTransformer):
             return ast.NamedExpr(ast.Name(name, ast.Store()), expression)
 
         def present(name: str) -> ast.expr:
-            return _call("__check_local_var__", ast.Constant(name), _call("locals"), ast.Constant(value.lineno),
+            return _call("__check_local_var__", ast.Constant(name), _call("__locals__"), ast.Constant(value.lineno),
                          ast.Constant("operand"))
 
         old = {name: f"__old_{next(_counter)}" for name in names}
@@ -441,7 +441,7 @@ class Transformer(ast.NodeTransformer):
         assigns = bool(assigned_in_expression(node.test))
         condition = self.visit(node.test)
         if assigns:
-            condition = _call("scf_while_condition", condition, _name(_NAMES), _call("locals"))
+            condition = _call("scf_while_condition", condition, _name(_NAMES), _call("__locals__"))
         test = ast.copy_location(ast.Return(condition), node.test)
         before = self.make_function(f"__while_before_{n}", [], writes.names, [test], node, None)
         after = self.make_function(f"__while_after_{n}", [], writes.names, self.body_of(node.body), node,

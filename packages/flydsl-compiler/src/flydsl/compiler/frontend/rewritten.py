@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +13,17 @@ from .ast_rewriter import ASTRewriter, Source, provide_helpers
 
 __all__ = ["Rewritten"]
 
-# The tests of this library trace each of its functions. Rewriting them all took most of the time of its import, and a
-# process traces few.
-_TRACED_BY_TESTS = "flydsl.kernels."
+
+def _traced_by_tests(module: str) -> bool:
+    """Whether a package around the module says that its tests trace each of its functions.
+
+    It does so by ``__traced_by_tests__ = True``: rewriting all functions of a library takes most of the time of its
+    import, and a process traces few.
+    """
+    while module := module.rpartition(".")[0]:
+        if getattr(sys.modules.get(module), "__traced_by_tests__", False):
+            return True
+    return False
 
 
 class Rewritten:
@@ -31,7 +40,7 @@ class Rewritten:
         self._result: Callable[..., Any] | None = None
         provide_helpers(original.function)
         nothing_to_reject = original.straight and not kernel  # a kernel's may be the value that it returns
-        if not (nothing_to_reject or original.module.startswith(_TRACED_BY_TESTS)):
+        if not (nothing_to_reject or _traced_by_tests(original.module)):
             self()
 
     @property

@@ -22,7 +22,7 @@ from ..numeric import Numeric, as_numeric
 from ..utils.convert import as_ir_value, bit_width
 from ..values.atoms import CopyAtom, MmaAtom, TiledCopy, TiledMma, check_state_field
 from ..values.base import require
-from ..values.element import note_stored
+from ..values.element import linear_layout, note_stored
 from ..values.ends import SPLIT, WHOLE, end_of, stored_bits
 from ..values.int_tuple import to_int_tuple
 from ..values.layout import Layout, Tile, static_layout
@@ -258,8 +258,7 @@ _BOUNDED_BITS = re.compile(r"(?:universal_copy|cdna3\.buffer_copy|buffer_copy_ld
 
 def _mode0_size(layout: Any) -> int:
     """Elements in the first mode of a static layout type."""
-    while isinstance(layout, fly.ComposedLayoutType):
-        layout = layout.outer
+    layout = linear_layout(layout)
 
     def product(shape: Any) -> int:
         if shape.is_leaf:
@@ -538,6 +537,9 @@ def _check_gemm_ranks(d: Tensor, a: Tensor, b: Tensor, c: Tensor) -> None:
         raise ValueError(
             f"gemm: ranks of d, a, b, c are {ranks}; expected (1,1,1,1), or d, c (V,M,N) with a (V,M[,K]), b (V,N[,K])"
         )
+    for name, fragment in (("d", d), ("a", a), ("b", b), ("c", c)):
+        if not linear_layout(fragment.type.layout).is_static_shape:
+            raise ValueError(f"gemm: the extents of {name} must be static, got {fragment}")
 
 
 @dsl_loc_tracing

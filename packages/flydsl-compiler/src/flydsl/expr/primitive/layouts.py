@@ -278,7 +278,7 @@ def _index_to_coordinate(name: str, doc: str) -> Callable[[Any, Any], IntTuple]:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return functions.announce(function)
+    return functions.announce(dsl_loc_tracing(function))
 
 
 idx2crd = _index_to_coordinate("idx2crd", "Coordinate of an index: per leaf ``(index / stride) % shape``.")

@@ -18,7 +18,7 @@ from ..numeric import Numeric, NumericMeta
 from ..utils.convert import as_ir_value
 from ..values.base import FlyValue, require
 from ..values.bounds import check_coordinate, check_view
-from ..values.element import element_class_of, note_element_class, note_stored
+from ..values.element import element_class_of, linear_layout, note_element_class, note_stored
 from ..values.ends import WHOLE, end_of
 from ..values.int_tuple import IntTuple, check_profile, is_congruent, to_int_tuple
 from ..values.layout import ComposedLayout, Layout, Swizzle
@@ -349,9 +349,7 @@ def _static_shape(memref: Tensor, what: str) -> Any:
     layout = memref.type.layout
     if isinstance(layout, fly.ComposedLayoutType) and memref.is_coord_tensor:
         raise ValueError(f"{what} needs a plain layout, got {memref}")
-    while isinstance(layout, fly.ComposedLayoutType):
-        layout = layout.outer
-    if not layout.is_static_shape:
+    if not linear_layout(layout).is_static_shape:
         raise ValueError(f"{what} needs a static shape, got {memref}{_STATIC_TILE}")
     return fly.get_shape(memref).to_py_value()
 

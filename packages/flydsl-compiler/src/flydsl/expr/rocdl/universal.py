@@ -21,8 +21,9 @@ __all__ = [
     "WMMAScale", "ballot", "make_buffer_ptr", "make_buffer_tensor", "tensor_load_to_lds", "tensor_store_from_lds",
     "buffer_load_to_lds", "cluster_workgroup_id_x", "cluster_workgroup_id_y",
     "cluster_workgroup_id_z", "cvt_pk_f32_fp8", "cvt_pk_fp8_f32", "ds_bpermute", "iglp_opt", "mask_dsrd", "mask_dswr",
-    "mask_mfma", "mask_vmem_rd", "perm_b32", "raw_ptr_buffer_load", "raw_ptr_buffer_load_lds", "raw_ptr_buffer_store",
-    "rcp", "readfirstlane", "readlane", "s_barrier", "s_nop", "s_setprio", "s_sleep", "s_wait_dscnt",
+    "mask_mfma", "mask_vmem_rd", "perm_b32", "raw_ptr_buffer_atomic_fadd", "raw_ptr_buffer_atomic_fmax",
+    "raw_ptr_buffer_load", "raw_ptr_buffer_load_lds", "raw_ptr_buffer_store", "rcp",
+    "readfirstlane", "readlane", "s_barrier", "s_nop", "s_setprio", "s_sleep", "s_wait_dscnt",
     "s_wait_expcnt", "s_wait_loadcnt", "s_wait_storecnt", "s_wait_tensorcnt", "sched_barrier", "sched_dsrd",
     "cluster_load_async_to_lds", "global_load_async_to_lds", "disable_xdl_arb_stall", "global_prefetch",
     "lds_transpose_load", "rsq", "s_buffer_load", "steady_clock",
@@ -277,6 +278,22 @@ def raw_ptr_buffer_store(vdata: Any, rsrc: Any, offset: Any, soffset: Any, aux: 
     of the buffer are dropped. Every architecture.
     """
     rocdl.raw_ptr_buffer_store(operand(vdata), rsrc, operand(offset), operand(soffset), _aux(aux))
+
+
+@dsl_loc_tracing
+def raw_ptr_buffer_atomic_fadd(vdata: Any, rsrc: Any, offset: Any, soffset: Any, aux: Any = None) -> None:
+    """Add ``vdata`` a lane to floats of a buffer resource at once: f32, or two f16 or bf16. ``offset`` (a lane's) and
+    ``soffset`` (uniform) in bytes, ``aux`` the cache policy. Every architecture.
+    """
+    rocdl.raw_ptr_buffer_atomic_fadd(operand(vdata), rsrc, operand(offset), operand(soffset), _aux(aux))
+
+
+@dsl_loc_tracing
+def raw_ptr_buffer_atomic_fmax(vdata: Any, rsrc: Any, offset: Any, soffset: Any, aux: Any = None) -> None:
+    """The larger of ``vdata`` a lane and the f32 of a buffer resource, stored at once; gfx11 and later. Operands as of
+    `raw_ptr_buffer_atomic_fadd`.
+    """
+    rocdl.raw_ptr_buffer_atomic_fmax(operand(vdata), rsrc, operand(offset), operand(soffset), _aux(aux))
 
 
 @dsl_loc_tracing

@@ -11,7 +11,7 @@ from flydsl.tracing.numbers import numpy_scalar
 
 from .. import _emit
 from ..numeric import Numeric
-from .element import address_space_of
+from .element import address_space_of, linear_layout
 from .ends import divisor, leaves
 
 
@@ -60,10 +60,7 @@ def check_coordinate(tensor: Any, coordinate: Any) -> None:
         return
     if isinstance(coordinate, Numeric) and not coordinate.is_static():
         return
-    layout = tensor.type.layout
-    while isinstance(layout, fly.ComposedLayoutType):
-        layout = layout.outer
-    shape = layout.shape
+    shape = linear_layout(tensor.type.layout).shape
     extents = _extents(shape)
     if isinstance(coordinate, (tuple, list)) and len(coordinate) == 1 and not isinstance(extents, tuple):
         coordinate = coordinate[0]

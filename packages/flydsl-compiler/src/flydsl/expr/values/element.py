@@ -68,6 +68,13 @@ def origin(value: Any, element: ir.Type | None = None) -> Any:
     return None
 
 
+def linear_layout(layout: Any) -> Any:
+    """The plain layout type that a layout type is, or that its composed layouts end in."""
+    while isinstance(layout, fly.ComposedLayoutType):
+        layout = layout.outer
+    return layout
+
+
 def address_space_of(ty: Any) -> Any:
     """The generic `AddressSpace`, or a target attribute as it is."""
     space = ty.address_space

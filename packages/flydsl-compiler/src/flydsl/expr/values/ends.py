@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from flydsl._mlir import ir
-from flydsl._mlir.dialects import fly
 from flydsl.tracing.ambient import kernel_scope, trace_table
 from flydsl.tracing.context import CompilationContext
 
 from .. import _emit
-from .element import origin
+from .element import linear_layout, origin
 
 WORD = 32
 _DIVISIBILITY = re.compile(r"div=(\d+)")
@@ -45,8 +44,7 @@ def leaves(shape: Any, stride: Any) -> Iterator[tuple[Any, Any]]:
 
 def _consists_of_words(layout: Any, elements: int) -> bool:
     """Whether rows and end of a layout are known to be multiples of that many elements, its unit stride apart."""
-    while isinstance(layout, fly.ComposedLayoutType):
-        layout = layout.outer
+    layout = linear_layout(layout)
     for extent, stride in leaves(layout.shape, layout.stride):
         if extent.is_static and divisor(extent) == 1:
             continue
