@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hot_loops import Figures, record
+from limits import MATRIX, binding, limits
 from measure import compile_seconds, warm_up
 
 NOTE = "estimates of the simulator's timing model at peak clocks; no GPU was involved"
@@ -59,14 +60,15 @@ class Row:
     error: str = ""
 
 
-def _operation(name: str) -> Any:
+def operation(name: str) -> Any:
+    """The declaration of an operation."""
     from flydsl.kernels.op import declarations
 
     return next(op for op in declarations() if op.name == name)
 
 
 def _prepared(name: str, *arguments: Any) -> tuple[Any, list[Any]]:
-    launcher, operands, _ = _operation(name).prepare(*arguments)
+    launcher, operands, _ = operation(name).prepare(*arguments)
     return launcher, operands
 
 
@@ -103,7 +105,7 @@ def latents(target: Any, rows: int, tokens: int, sequences: int, cache: str) -> 
     """An MLA launch of `rows` for each of so many sequences, all of the same context: memory does not bind it."""
     from flydsl.kernels.testing import Draw
 
-    q, stored, table, lengths, *options = _operation("mla_decode").sample(
+    q, stored, table, lengths, *options = operation("mla_decode").sample(
         Draw(target), 1, 576, dtype="bf16", cache=cache, context=tokens, page=1, heads=LATENT_HEADS, full=True)
     count = max(rows * sequences // LATENT_HEADS, 1)
     return _prepared("mla_decode", q.repeat(count, 1, 1, 1), stored, table.repeat(count, 1), lengths.repeat(count),
@@ -126,12 +128,12 @@ def cases(target: Any, sequence: int, heads: int, context: int) -> Iterator[Case
     yield dense("backward, causal", backward, sequence // 2, causal=True)
     for cache in ("bf16", "fp8"):
         yield Case(f"decode, {cache} cache", f"{DECODED} x {context}", lambda cache=cache: _prepared(
-            "paged_attention", *_operation("paged_attention").sample(
+            "paged_attention", *operation("paged_attention").sample(
                 Draw(target), DECODED, 128, dtype="bf16", cache=cache, context=context, heads=(8, 1), full=True)))
     for cache in ("bf16", "fp8"):
         shape = f"{DECODED // 2} x {context} x {LATENT_HEADS} heads"
         yield Case(f"MLA, {cache} cache", shape, lambda cache=cache: _prepared(
-            "mla_decode", *_operation("mla_decode").sample(
+            "mla_decode", *operation("mla_decode").sample(
                 Draw(target), DECODED // 2, 576, dtype="bf16", cache=cache, context=context, page=1,
                 heads=LATENT_HEADS, full=True)))
 
@@ -181,7 +183,7 @@ class Steady:
 
 def steady_loops(target: Any) -> list[Steady]:
     """The main loops that are recorded; none where there are no such kernels."""
-    if not _operation("attention_fwd").available(target):
+    if not operation("attention_fwd").available(target):
         return []
     return [
         Steady("forward bf16 128", lambda rows, n, heads: forward(target, rows, n, heads)),
@@ -215,11 +217,11 @@ def steady_state(loop: Steady, target: Any, arch: str) -> Figures:
         with rt.profile(timing=True) as profile:
             launcher(*arguments)
         seen.append(profile.launches[loop.kernel])
-    first, last = (launch.timing for launch in seen)
-    busy = (last.matrix_busy - first.matrix_busy) / ((last.sample_cycles - first.sample_cycles) * last.simds)
+    shares = limits(seen[1], seen[0], shared=target.matrix == "wmma")
     clocks, extra, _ = seen[-1].lds_conflicts()
-    return Figures(loop.label, arch, None, busy, None, max(r.vgprs for r in resources),
-                   sum(r.vgpr_spills for r in resources), extra / clocks if clocks else None)
+    return Figures(loop.label, arch, None, shares[MATRIX], None, max(r.vgprs for r in resources),
+                   sum(r.vgpr_spills for r in resources), extra / clocks if clocks else None, limits=shares,
+                   binds=binding(shares))
 
 
 HEAD = ("launch", "shape", "kernel", "us", "matrix %", "memory %", "uneven", "VGPR", "spills", "LDS conflicts %",
@@ -234,12 +236,13 @@ def cells(r: Row) -> tuple[str, ...]:
             f"{r.uneven:.2f}", str(r.vgpr), str(r.spills), f"{100 * r.lds_conflicts:.1f}", f"{r.compile_seconds:.2f}")
 
 
-LOOP_HEAD = ("loop", "matrix %", "VGPR", "spills", "LDS conflicts %")
+LOOP_HEAD = ("loop", "matrix %", "VGPR", "spills", "LDS conflicts %", "limit")
 
 
 def loop_cells(f: Figures) -> tuple[str, ...]:
     """The texts of a line, in the order of LOOP_HEAD."""
-    return (f.kernel, f"{100 * (f.loop or 0):.1f}", str(f.vgpr), str(f.spills), f"{100 * (f.lds_conflicts or 0):.1f}")
+    return (f.kernel, f"{100 * (f.loop or 0):.1f}", str(f.vgpr), str(f.spills), f"{100 * (f.lds_conflicts or 0):.1f}",
+            f.limit)
 
 
 def main() -> int:

@@ -7,9 +7,9 @@ The tiles are those that the functional forms choose for large problems (``gemm/
 and the 256 x 256 fp8 kernels. *mca* and *loop*: share of the loop's cycles in which the matrix unit is busy by LLVM's
 machine model and by the simulator's timing model, for one wave whose accesses hit the nearest cache. *launch*: the
 share in the middle of a launch that fills the chip (the difference of two reduction lengths), where loops also wait for
-memory and for other waves. *memory*: what binds tiles of few rows, of which that figure is small: their share of the
-memory's peak bandwidth in the middle of a launch with one block of rows and a workgroup for each compute unit. No GPU
-was involved.
+memory and for other waves; *limit*: the unit that binds it, and its share. *memory*, of tiles of few rows: the share of
+the memory's peak bandwidth, which binds them, in the middle of a launch with one block of rows and a workgroup for each
+compute unit. No GPU was involved.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from code_facts import code_facts
+from limits import MATRIX, binding, limits
 
 NOTE = "estimates of hot loops by llvm-mca, and of one wave and a launch by the simulator; no GPU was involved"
 LOOP_TILES = (16, 64)  # tiles of k of the kernel whose loop is looked at; the second where the first is no loop
@@ -73,7 +74,8 @@ class Loop:
 class Figures:
     """Shares of busy clocks, 0 to 1; None where there is no model or it was not asked for. `lost` is the share of the
     loop's clocks in which its wave waits, by cause (:func:`losses`); `memory` is of the peak bandwidth
-    (:func:`streamed`)."""
+    (:func:`streamed`); `limits` are of each unit in a launch (:func:`limits.limits`), `binds` the one with the largest.
+    """
 
     kernel: str
     arch: str
@@ -85,6 +87,13 @@ class Figures:
     lds_conflicts: float | None = None
     lost: dict[str, float] = field(default_factory=dict)
     memory: float | None = None
+    limits: dict[str, float] = field(default_factory=dict)
+    binds: str = ""
+
+    @property
+    def limit(self) -> str:
+        """What binds a launch, as text."""
+        return f"{self.binds} {100 * self.limits[self.binds]:.0f} %" if self.binds else "-"
 
 
 def _bytes(count: int) -> Any:
@@ -356,19 +365,20 @@ def measure(loop: Loop, target: Any, arch: str, launch: bool) -> Figures:
         if alone is not None:
             break
     vgpr = max(r.vgprs for r in flydsl.ir.kernel_resources(hsaco).values())
-    busy = conflicts = None
+    shares: dict[str, float] = {}
+    conflicts = None
     if launch:
         with rt.profile() as profile:
             launcher(*arguments)
         occupancy = profile.launches[-1].occupancy()
         places = target.compute_units * occupancy["groups_per_cu"]  # as many workgroups as run at once
         seen = _profiles(loop, loop.m * 16, loop.n * (places // 16), LAUNCH_TILES)
-        first, last = (x.timing for x in seen)
-        busy = (last.matrix_busy - first.matrix_busy) / ((last.sample_cycles - first.sample_cycles) * last.simds)
+        shares = limits(seen[1], seen[0], shared=target.matrix == "wmma")
         clocks, extra, _ = seen[-1].lds_conflicts()
         conflicts = extra / clocks if clocks else None
-    return Figures(loop.label, arch, mca, alone and alone.matrix_busy / alone.clocks, busy, vgpr, spills, conflicts,
-                   losses(alone) if alone else {}, streamed(loop, target) if loop.streams else None)
+    return Figures(loop.label, arch, mca, alone and alone.matrix_busy / alone.clocks, shares.get(MATRIX), vgpr, spills,
+                   conflicts, losses(alone) if alone else {}, streamed(loop, target) if loop.streams else None, shares,
+                   binding(shares) if shares else "")
 
 
 def recorded(arch: str) -> dict[str, dict[str, float]]:
@@ -424,11 +434,11 @@ def main() -> int:
         return 0
     print(f"{args.arch}: {NOTE}\n")
     width = max((len(f.kernel) for f in found), default=6)
-    print(f"{'kernel':{width}}  {'mca %':>6} {'loop %':>6} {'launch %':>8} {'memory %':>8}  VGPR  spills")
+    print(f"{'kernel':{width}}  {'mca %':>6} {'loop %':>6} {'launch %':>8} {'memory %':>8}  VGPR  spills  limit")
     for f in found:
         shares = [f"{100 * x:.1f}" if x is not None else "-" for x in (f.mca, f.loop, f.launch, f.memory)]
         mca, alone, launch, memory = shares
-        print(f"{f.kernel:{width}}  {mca:>6} {alone:>6} {launch:>8} {memory:>8}  {f.vgpr:4}  {f.spills:6}")
+        print(f"{f.kernel:{width}}  {mca:>6} {alone:>6} {launch:>8} {memory:>8}  {f.vgpr:4}  {f.spills:6}  {f.limit}")
     return 0
 
 

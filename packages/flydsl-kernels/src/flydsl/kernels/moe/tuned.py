@@ -21,9 +21,12 @@ Tiles = tuple[int, dict[str, Any], dict[str, Any]]  # rows of a block, tiles of 
 PARTS = ("up_", "down_")  # before the names of the tile of each product
 SCATTERED = 12  # rows on average, of which few experts have more than the smallest block
 FEW_UNITS = 64  # compute units
-#: Formats of which gfx1250 has blocks of 256 rows, by waves of 128 x 128: with fewer rows, L2 binds sooner. Sums that
-#: are scaled block by block have no room for as many.
-SQUARE = ("none", "fp8")
+#: Formats of which gfx1250 has blocks of 256 rows, by waves of 128 x 128, and the rows of an expert on average above
+#: which it has. With fewer rows in a block, L2 binds sooner, of 4-bit weights LDS; but half a block of each expert is
+#: padding, which costs few rows of int4 more than the seventh that it gains. Sums that are scaled block by block have
+#: no room for as many; fp4 times fp4, whose tile has twice the k, and int4 of groups spill; int8 has L2 to spare with
+#: 128; and a16w4 would gain an eighth for six times the time to compile.
+SQUARE = {"none": USUAL_ROWS, "fp8": USUAL_ROWS, "a8w4": USUAL_ROWS, "int4": 3 * USUAL_ROWS}
 STEP = 2.0**-5  # of the largest result: what a step of a few rows' values makes of it
 
 
@@ -194,7 +197,10 @@ def expert_tiles(target: Target, quant: str, rows: int, experts: int, model: int
         return found["block_m"], up, down
     block = pick_block(rows, experts)
     block = max(block, WORD_ROWS) if is_fused(target, quant) else block
-    block = filling_block(target, quant, min(block, most_rows(target, quant)), rows, inter)
+    block = min(block, most_rows(target, quant))
+    if rows <= SQUARE.get(quant, 0) * experts:
+        block = min(block, USUAL_ROWS)
+    block = filling_block(target, quant, block, rows, inter)
     # Half of the last block of each of several experts is padding.
     return tiles_of_block(target, quant, block, model, inter, cdiv(rows, block) + experts // 2)
 
