@@ -108,3 +108,17 @@ def test_another_implementation_is_refused(monkeypatch):
     monkeypatch.setenv("FLYDSL_AITER_IMPL", "aiter")
     with pytest.raises(ValueError, match="FLYDSL_AITER_IMPL=aiter"):
         init_custom_ar(None, None, [None] * 2, [0] * 2, 0, True)
+
+
+@pytest.mark.one_arch
+@pytest.mark.parametrize(("text", "value"), [(None, False), ("0", False), ("", False), ("false", False), ("off", False),
+                                             ("1", True), ("true", True)])
+@pytest.mark.parametrize("name", ["FLYDSL_AITER_REUSE_OUT", "FLYDSL_CONV3D_AUTOTUNE"])
+def test_switches_have_the_spellings_of_all_settings(name, text, value, monkeypatch):
+    from flydsl.kernels.settings import kernels
+
+    monkeypatch.delenv(name, raising=False)
+    if text is not None:
+        monkeypatch.setenv(name, text)
+    option = next(key for key, found in kernels.options.items() if found.var == name)
+    assert getattr(kernels, option) is value

@@ -45,10 +45,10 @@ def activations(in_dtype, rows, k):
     return codes, scales, codes.double() * scales.double()[:, None]
 
 
-def routed():
+def routed(block=BLOCK):
     found = random(TOKENS, EXPERTS, seed=5).topk(K)
     ids, weights = found.indices.int(), found.values.softmax(-1)
-    return ids, weights, ops.moe_sort(ids, weights, EXPERTS, BLOCK)
+    return ids, weights, ops.moe_sort(ids, weights, EXPERTS, block)
 
 
 def run(launcher, out, *operands):
@@ -164,6 +164,28 @@ def test_block_scales(stage):
     gate, up = y.chunk(2, -1)
     expected = torch.nn.functional.silu(gate) * up if stage == 1 else y * weights.double()[..., None]
     assert verify_output(out.check(), expected.flatten(0, 1), 2e-3, 2e-3)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("tile_n", [64, 128])
+def test_sums_with_block_scales(tile_n, weighted):
+    """Slots that are added: only rows that exist have a use for the products, which take all lanes."""
+    ids, weights, (rows, factors, experts, valid) = routed(16)
+    draw, inter = Draw(target(), 3), 2 * INTER  # two blocks of k
+    codes, scale_w = draw.normal(EXPERTS, MODEL, inter, dtype="fp8"), draw.positive(EXPERTS, MODEL // 128, inter // 128)
+    values = codes.double() * scale_w.double().repeat_interleave(128, 1).repeat_interleave(128, 2)
+    x, scale_x = ops.quantize_per_group(random(TOKENS * K, inter, scale=0.1), "fp8", True)
+    exact = (x.double() * scale_x.double().T.repeat_interleave(128, 1)).view(TOKENS, K, inter)
+    out = Guarded(TOKENS, MODEL, dtype=torch.float16)
+    out.out.zero_()
+    sizes = {**SIZES, "inter_dim": inter}
+    build = moe.compile_moe_blockscale_gemm2(**sizes, tile_m=16, tile_n=tile_n, tile_k=128, doweight_stage2=weighted,
+                                             out_dtype="f16", accumulate=True)
+    run(build, out.out, x, shuffle_weight(codes.view(torch.int8)).view(codes.dtype), scale_x, scale_w, rows, experts,
+        factors, valid, TOKENS, MODEL, inter, len(experts))
+    expected = torch.einsum("tsk,tsnk->tsn", exact, values[ids.long()])
+    expected = (expected * weights.double()[..., None] if weighted else expected).sum(1)
+    assert verify_output(out.check(), expected, 4e-3, 4e-3)
 
 
 @pytest.mark.parametrize(("columns", "mask"), [(128, False), (264, True), (8, False), (4096 + 16, True)])

@@ -1,7 +1,7 @@
 //===- Compile.cpp - LLVM IR to object code -------------------------------===//
 #include "CompileModule.h"
 #include "ForeignIntrinsics.h"
-#include "HoldMatrix.h"
+#include "HoldLanes.h"
 #include "LaneByLane.h"
 #include "LoadWords.h"
 #include "LowerSwitches.h"
@@ -383,7 +383,7 @@ void Compilation::run(const CodegenOptions &options) {
   if (options.output == CodegenOutput::OptLLVMIR)
     return printText(module, output);
   lowerSwitches(module);
-  holdScaledMatrix(module);
+  holdAllLanes(module);
   separateHalves(module, *machine);
   splitIntoLanes(module);
   if (const ArchInfo *arch = lookupArch(options.arch); arch && arch->has(ArchFeature::TrapIsLoop))

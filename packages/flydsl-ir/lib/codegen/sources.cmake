@@ -9,7 +9,7 @@ list(APPEND FLY_CORE_SOURCES
   Disassemble.cpp
   ExplicitModule.cpp
   ForeignIntrinsics.cpp
-  HoldMatrix.cpp
+  HoldLanes.cpp
   InitAll.cpp
   LaneByLane.cpp
   Link.cpp

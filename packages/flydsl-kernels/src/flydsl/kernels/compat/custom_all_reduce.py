@@ -7,7 +7,6 @@ when the object is made, and captured graphs replay as they are.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ from flydsl.kernels.comm.eager import exchanged
 from flydsl.kernels.comm.group import Communicator
 from flydsl.kernels.comm.registered import make_allreduce_kernels
 from flydsl.kernels.host.arrays import strides_of
+from flydsl.kernels.settings import kernels as settings
 
 __all__ = ["FlyDSLAllreduce", "init_custom_ar", "make_allreduce_kernels", "meta_size"]
 
@@ -41,7 +41,7 @@ class FlyDSLAllreduce:
             raise ValueError(f"FlyDSLAllreduce: {', '.join(map(str, RANKS))} ranks that reach each other are "
                              f"supported, got {world_size}{'' if full_nvlink else ' that do not'}")
         self.max_size, self.world_size, self.rank, self.device = max_size, world_size, rank, device
-        self._reused: dict[Any, Any] | None = {} if os.environ.get("FLYDSL_AITER_REUSE_OUT", "0") != "0" else None
+        self._reused: dict[Any, Any] | None = {} if settings.reuse_out else None
         self._communicator = Communicator(group, max_size // 2)
         if (self._communicator.ranks, self._communicator.rank) != (world_size, rank):
             found = self._communicator.ranks, self._communicator.rank
@@ -144,7 +144,6 @@ def init_custom_ar(meta: Any, rank_data: Any, handles: list[Any], offsets: list[
         ValueError: ``FLYDSL_AITER_IMPL`` in the environment asks for another implementation than ``flydsl``. There is
             no other one here: aiter's own object is made by aiter.
     """
-    asked = os.environ.get("FLYDSL_AITER_IMPL", "flydsl")
-    if asked != "flydsl":
+    if (asked := settings.all_reduce) != "flydsl":
         raise ValueError(f"init_custom_ar: FLYDSL_AITER_IMPL={asked}: flydsl.kernels has 'flydsl' only")
     return FlyDSLAllreduce(max_size=max_size, world_size=len(handles), rank=rank, full_nvlink=full_nvlink)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from ..host.arrays import launch as run
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..host.tuned import forced
+from ..settings import kernels as settings
 from ..target import kept, target
 from .config import TILES
 
@@ -24,13 +24,13 @@ def conv3d_implicit(x: Any, weight: Any, bias: Any = None, stride: Any = 1, padd
     """``flydsl.kernels.ops.conv`` without dilation and groups, on a stream; not differentiable.
 
     `splitk` and `tile` chose among kernels that give the same values; here the shapes do, or with `autotune` (None:
-    whether ``FLYDSL_CONV3D_AUTOTUNE`` is set and not 0) a search for the tile in the first call of these shapes and
+    ``FLYDSL_CONV3D_AUTOTUNE``) a search for the tile in the first call of these shapes and
     dtypes, whose winner later calls and processes take (:mod:`flydsl.autotune`).
     """
     from .op import CONV, convolution
 
     if autotune is None:
-        autotune = os.environ.get("FLYDSL_CONV3D_AUTOTUNE", "0") not in ("", "0")
+        autotune = settings.conv_autotune
     if autotune:
         return convolution(lambda *given: _searched()(*given, stream=stream), x, weight, bias, stride, padding)
     return convolution(lambda *given: CONV.run(*given, stream=stream), x, weight, bias, stride, padding)
