@@ -156,7 +156,9 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
                 then = sums_from(step.stage)
                 scores.fill(0.0)
                 weave(scores_from(step.stage, begun), q, softmax.finish(sums), passing.starts(step), following=then)
-                logits.apply(scores, places, (begin + step.tile + 1) * BN)
+                # What the last step makes nobody weighs. To ask costs loops without a right bound more than its mask.
+                weighed = step.tile + 1 < end - begin if config.right else True
+                logits.apply(scores, places, (begin + step.tile + 1) * BN, weighed=weighed)
                 if fx.const_expr(not config.beside_others):
                     fx.rocdl.s_setprio(1)
                 following, turn = None, None

@@ -60,14 +60,13 @@ class Band:
             seen = seen & (first >= self.row + self.rows - 1 + self.low)
         return seen
 
-    def sees(self, row: Any, key: Any) -> Any:
-        """Whether a row (counted from the first of the workgroup) sees a key."""
-        seen, row = key < self.keys, self.query(row)
+    def seen_by(self, row: Any) -> tuple[Any, Any]:
+        """The first key that a row (counted from the first of the workgroup) sees, or None, and the one after the
+        last."""
+        row, end = self.row + self.query(row), self.keys
         if self.high is not None:
-            seen = seen & (key - row <= self.row + self.high)
-        if self.low is not None:
-            seen = seen & (key - row >= self.row + self.low)
-        return seen
+            end = fx.min(end, row + self.high + 1)
+        return None if self.low is None else row + self.low, end
 
 
 @dataclass(frozen=True)
@@ -103,13 +102,14 @@ class Logits:
             score = score - self.slope * abs(row + self.shift - key).to(fx.Float32)
         return score, slope
 
-    def apply(self, scores: Any, places: Any, first: Any, slopes: Any = None) -> None:
+    def apply(self, scores: Any, places: Any, first: Any, slopes: Any = None, weighed: Any = True) -> None:
         """Products of a tile to scores, -inf for what is not seen.
 
         Args:
             scores: fragment of a tile (keys, rows) or, `by_keys`, (rows, keys); `places`: its coordinates.
             first: the first key (or row) of the tile.
             slopes: fragment that gets the derivatives, where there is a soft cap.
+            weighed: whether the scores count; else hidden ones may be anything.
         """
         if self.config.plain:
             pass
@@ -127,19 +127,32 @@ class Logits:
             scores.store(fx.Vector.from_elements([x for x, _ in found], fx.Float32))
             if slopes is not None:
                 slopes.store(fx.Vector.from_elements([x for _, x in found], fx.Float32))
-        _mask(scores, places, self.band, first, self.config.keys)
+        _mask(scores, places, self.band, first, self.config, weighed)
 
 
 @flyc.jit
-def _mask(scores, places, band, first, size):
+def _mask(scores, places, band, first, config, weighed):
     """-inf for keys that do not exist or are hidden, in a tile that has any."""
-    if rarely(~band.whole(first, size)):
-        values = scores.load()
-        masked = []
-        for i in fx.range_constexpr(values.numel):
-            key, row = place(places, i)
-            masked.append(band.sees(row, first + key).select(values[i], fx.Float32(-math.inf)))
+    if rarely(~band.whole(first, config.keys) & weighed):
+        values, masked = scores.load(), []
+        count, size = config.values // config.blocks, config.together
+        for start in fx.range_constexpr(0, values.numel, size):
+            own, row = place(places, start - start % count)
+            seen = _seen(band, first, own, row, [place(places, i)[0] for i in range(start, start + size)])
+            fx.rocdl.sched_barrier(0)  # comparisons together: what they choose from is in other quarters of registers
+            masked += [x.select(values[start + i], fx.Float32(-math.inf)) for i, x in enumerate(seen)]
+            fx.rocdl.sched_barrier(0)
         scores.store(fx.Vector.from_elements(masked, fx.Float32))
+
+
+def _seen(band: Band, first: Any, own: Any, row: Any, keys: list[Any]) -> list[Any]:
+    """Whether a row sees each of `keys`, all counted from the first of a tile; `own`: a key of the same lane."""
+    low, end = band.seen_by(row)
+    if low is None and band.high is None:  # what a lane would keep for this costs loops of 256 columns 2 %
+        return [first + key < end for key in keys]
+    # Counted from one of a lane, its keys are known: what they are compared with is made once for each row.
+    low, end = [bound if bound is None else bound - (first + own) for bound in (low, end)]
+    return [key - own < end if low is None else (key - own < end) & (key - own >= low) for key in keys]
 
 
 def place(places: Any, i: int) -> tuple[Any, Any]:
