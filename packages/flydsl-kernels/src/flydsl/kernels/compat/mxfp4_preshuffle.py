@@ -26,7 +26,7 @@ def launch_gemm(c, a, b, sa, sb, m_in: fx.Int32, n_in: fx.Int32, stream: fx.Stre
     Args:
         c, a, b: C row-major; A row-major bytes (K/2 of fp4, K of fp6 padded to 32 bytes a group, K of fp8); B in the
             order of ``shuffle_weight_w4`` (fp4) or ``shuffle_weight`` (fp8).
-        sa, sb: e8m0 scales in the order of ``e8m0_shuffle``.
+        sa, sb: e8m0 scales in the order of ``e8m0_shuffle``; those of B's entries follow each other without padding.
         m_in, n_in: rows of this call; N again, not used.
         N, K, tile_m, tile_n, tile_k: tile_k is 128 or 256.
         a_dtype, b_dtype: ``"fp4"``, ``"fp6"``, ``"fp8"``; b_dtype not ``"fp6"``.
