@@ -138,20 +138,23 @@ def _mask(scores, places, band, first, config, weighed):
         count, size = config.values // config.blocks, config.together
         for start in fx.range_constexpr(0, values.numel, size):
             own, row = place(places, start - start % count)
-            seen = _seen(band, first, own, row, [place(places, i)[0] for i in range(start, start + size)])
+            seen = _seen(config, band, first, own, row, [place(places, i)[0] for i in range(start, start + size)])
             fx.rocdl.sched_barrier(0)  # comparisons together: what they choose from is in other quarters of registers
             masked += [x.select(values[start + i], fx.Float32(-math.inf)) for i, x in enumerate(seen)]
             fx.rocdl.sched_barrier(0)
         scores.store(fx.Vector.from_elements(masked, fx.Float32))
 
 
-def _seen(band: Band, first: Any, own: Any, row: Any, keys: list[Any]) -> list[Any]:
+def _seen(config: Any, band: Band, first: Any, own: Any, row: Any, keys: list[Any]) -> list[Any]:
     """Whether a row sees each of `keys`, all counted from the first of a tile; `own`: a key of the same lane."""
     low, end = band.seen_by(row)
     if low is None and band.high is None:  # what a lane would keep for this costs loops of 256 columns 2 %
         return [first + key < end for key in keys]
     # Counted from one of a lane, its keys are known: what they are compared with is made once for each row.
-    low, end = [bound if bound is None else bound - (first + own) for bound in (low, end)]
+    start = first + own
+    if not config.target.register_quarters:  # where registers are few, it is made here: loops would keep one for it
+        start = fx.Int32(fx.rocdl.computed_here(start))
+    low, end = [bound if bound is None else bound - start for bound in (low, end)]
     return [key - own < end if low is None else (key - own < end) & (key - own >= low) for key in keys]
 
 
