@@ -139,10 +139,16 @@ def _mask(scores, places, band, first, config, weighed):
         for start in fx.range_constexpr(0, values.numel, size):
             own, row = place(places, start - start % count)
             seen = _seen(config, band, first, own, row, [place(places, i)[0] for i in range(start, start + size)])
-            fx.rocdl.sched_barrier(0)  # comparisons together: what they choose from is in other quarters of registers
+            _keep_together(config)
             masked += [x.select(values[start + i], fx.Float32(-math.inf)) for i, x in enumerate(seen)]
-            fx.rocdl.sched_barrier(0)
+            _keep_together(config)
         scores.store(fx.Vector.from_elements(masked, fx.Float32))
+
+
+def _keep_together(config: Any) -> None:
+    """Between comparisons and what chooses by them, which is in other quarters of the registers: one change each."""
+    if config.target.register_quarters:
+        fx.rocdl.sched_barrier(0)
 
 
 def _seen(config: Any, band: Band, first: Any, own: Any, row: Any, keys: list[Any]) -> list[Any]:
