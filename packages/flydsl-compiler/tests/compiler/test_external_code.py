@@ -140,12 +140,23 @@ def test_link_options() -> None:
             append_link_options(["x-attach-target"], [path])
 
 
-def test_initialisers_of_loaded_modules(load: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("initialiser", ["handles.append", "remember", "Owner().remember"])
+def test_initialisers_of_loaded_modules(initialiser: str, load: Any, tmp_path: Path) -> None:
+    """Once for each module, whatever the initialiser itself reads and changes."""
     import flydsl.runtime as rt
 
-    source = SOURCE.replace("@flyc.kernel", """
+    source = SOURCE.replace("@flyc.kernel", f"""
 handles = []
-ready = BoundExternFunction("llvm.amdgcn.s.getpc", [], "int64", module_init_fn=handles.append)
+
+def remember(handle):
+    handles.append(handle)
+
+class Owner:
+    def remember(self, handle):
+        self.last = handle
+        handles.append(handle)
+
+ready = BoundExternFunction("llvm.amdgcn.s.getpc", [], "int64", module_init_fn={initialiser})
 
 @flyc.kernel""").replace("    X[fx.thread_idx.x] = X", "    ready()\n    X[fx.thread_idx.x] = X")
     module = load(source)

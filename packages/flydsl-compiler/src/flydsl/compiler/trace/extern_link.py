@@ -27,13 +27,33 @@ def register_extern_resolver(resolver: Resolver | None) -> None:
     _resolver = resolver
 
 
+class _Initialiser:
+    """What is called with each loaded module, on the host: keys of kernels know it by identity.
+
+    What it reads and changes has no say in what is compiled; a list of the modules that it saw would make each call
+    another specialisation.
+    """
+
+    def __init__(self, function: Callable[[int], Any]) -> None:
+        self.function = function
+
+    def __cache_signature__(self) -> int:
+        return id(self.function)
+
+
 class LinkedExternFunction:
     """An external function together with its bitcode and the initialiser of modules that contain it."""
 
     def __init__(
         self, function: Any, bitcode_path: str | None = None, module_init_fn: Callable[[int], Any] | None = None
     ) -> None:
-        self.function, self.bitcode_path, self.module_init_fn = function, bitcode_path, module_init_fn
+        self.function, self.bitcode_path = function, bitcode_path
+        self._initialiser = None if module_init_fn is None else _Initialiser(module_init_fn)
+
+    @property
+    def module_init_fn(self) -> Callable[[int], Any] | None:
+        """Called once for each loaded GPU module that contains the function."""
+        return None if self._initialiser is None else self._initialiser.function
 
     @property
     def symbol(self) -> str:
