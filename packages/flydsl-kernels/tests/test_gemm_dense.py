@@ -203,16 +203,16 @@ def test_older_default_knobs(size):
 
 
 @needs("gfx11", "gfx120")
-@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize(("dtype", "out"), [("bf16", "bf16"), ("f16", "f16"), ("f16", "bf16"), ("bf16", "f16")])
 @pytest.mark.parametrize("reg", cases([(4, 4, 2, 2, 2)], [(2, 2, 2, 2, 2), (4, 2, 4, 1, 2), (2, 4, 2, 2, 1)]))
-def test_wmma_module(dtype, reg):
+def test_wmma_module(dtype, out, reg):
     names = dict(zip(("reg_m", "reg_n", "reg_k", "waves_m", "waves_n"), reg, strict=True))
     m, n, k = 256, 256, 128
-    launch, bm, bn, bk = create_wmma_gemm_module(m, n, k, dtype, dtype, **names)
+    launch, bm, bn, bk = create_wmma_gemm_module(m, n, k, dtype, out, **names)
     assert (bm, bn, bk) == (16 * reg[0] * reg[3], 16 * reg[1] * reg[4], 16 * reg[2])
-    a, b, c = random(m, k, dtype=dtype), random(n, k, dtype=dtype, seed=1), Guarded(m, n, dtype=DTYPES[dtype])
+    a, b, c = random(m, k, dtype=dtype), random(n, k, dtype=dtype, seed=1), Guarded(m, n, dtype=DTYPES[out])
     launch(c.out, a, b)
-    close_relative(c.check(), a.double() @ b.double().T, ROUNDING[dtype] * 1.01)
+    close_relative(c.check(), a.double() @ b.double().T, ROUNDING[out] * 1.01)
 
 
 @needs("gfx11", "gfx120")
@@ -250,9 +250,12 @@ def test_a_dtype_of_results_is_one_of_either_library_or_a_name():
         for size in ("16", "32"):
             dtype = getattr(own, f"float{size}")
             for given in (f"f{size}", f"float{size}", dtype):
-                assert ops.gemm(*operands, out_dtype=given).dtype == dtype
+                for product in (ops.gemm, gemm_a16w16):
+                    assert product(*operands, out_dtype=given).dtype == dtype
         with pytest.raises(TypeError, match="out_dtype must be .*float16 or float32"):
             ops.gemm(*operands, out_dtype="bf16")
+        with pytest.raises(TypeError, match="out_dtype must be f16 or f32, got bf16"):
+            gemm_a16w16(*operands, out_dtype="bf16")
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,15 @@ HERE = needs("gfx1250")
 
 
 @HERE
-@pytest.mark.parametrize(("dtype", "out"), [("fp16", None), ("bf16", None), ("bf16", "f32")])
+@pytest.mark.parametrize(("dtype", "out"), [("fp16", None), ("bf16", None), ("bf16", "f32"), ("fp16", "bf16"),
+                                            ("bf16", "fp16")])
 @pytest.mark.parametrize("buffers", [2, 3])
 def test_half(dtype, out, buffers):
     m, n, k = 70, 128, 256
     a, b = (random(*s, dtype=dtype.replace("fp", "f"), seed=i) for i, s in enumerate(((m, k), (n, k))))
     run = compile_wmma_gemm_tdm(K=k, tile_m=64, tile_n=64, tile_k=64, m_warp=2, n_warp=2, in_dtype=dtype, out_dtype=out,
                                 num_buffers=buffers)
-    c = Guarded(m, n, dtype=DTYPES[out or dtype.replace("fp", "f")])
+    c = Guarded(m, n, dtype=DTYPES[(out or dtype).replace("fp", "f")])
     run(c.out, a, b, m, n)
     rounding = {"fp16": 2.0**-11, "bf16": 2.0**-8, "f32": 1e-5}[out or dtype]
     close_relative(c.check(), a.double() @ b.double().T, rounding * 1.01)
@@ -83,7 +84,7 @@ def test_fp8_with_scales_per_row_and_column(m, n, k, built):
 def test_refused():
     for options, text in (({"K": 200}, "K = 200 must be"), ({"tile_k": 48}, "positive multiple of 32"),
                           ({"in_dtype": "f32"}, "in_dtype must be"), ({"num_buffers": 1}, "num_buffers must be"),
-                          ({"out_dtype": "bf16"}, "out_dtype must be 'fp16' or 'f32'"),
+                          ({"out_dtype": "i8"}, "out_dtype one of them or 'f32'"),
                           ({"N": 256, "cluster_n": 2}, "cluster_n = 512")):
         with pytest.raises(ValueError, match=text):
             compile_wmma_gemm_tdm(**{"K": 768, **options})

@@ -3,6 +3,7 @@
 import pytest
 from kernel_helpers import Guarded, cases, close_relative, fp8_dtype, needs, random, torch
 
+import flydsl.runtime as rt
 from flydsl.kernels import ops
 from flydsl.kernels.parts.convert import quantised_max
 from flydsl.kernels.quant import (
@@ -185,3 +186,21 @@ def test_sorted_scales():
     mxfp4_moe_scale_sort(out.out, scale, ids, valid, tokens, cols)
     expected = ref.moe_mxfp4_sort(scale, ids, valid, tokens)
     assert torch.equal(out.check()[:64], expected[:64]) and bool((out.out[64:] == 77).all())
+
+
+@needs("gfx950")
+def test_sorted_scales_of_blocks_of_16_rows():
+    """The last tile of 32 rows has half as many, and nothing behind them is read."""
+    tokens, cols, rows = 5, 512, 48
+    scale = torch.randint(0, 255, (tokens, cols // 32), dtype=torch.uint8)
+    ids = torch.randint(0, tokens + 1, (rows,), dtype=torch.int32)
+    valid = torch.tensor([rows, tokens], dtype=torch.int32)
+    out = Guarded(64, cols // 32, dtype=torch.uint8)
+    with rt.checked("oob") as report:
+        mxfp4_moe_scale_sort(out.out, scale, ids, valid, tokens, cols)
+        rt.synchronize()
+    assert not report.findings
+    row, column, columns = torch.arange(rows)[:, None], torch.arange(cols // 32), cols // 32
+    place = ((row >> 5) * 32 * columns + (column >> 3) * 256 + (column & 3) * 64 + (row & 15) * 4
+             + ((column >> 2) & 1) * 2 + ((row >> 4) & 1))
+    assert torch.equal(out.check().flatten()[place], scale[ids.clamp_max(tokens - 1).long()])

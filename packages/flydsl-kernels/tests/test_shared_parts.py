@@ -398,7 +398,9 @@ def test_epilogue_errors():
 
 def test_host_helpers():
     assert common.get_dtype_str(torch.bfloat16) == "bf16" and common.get_dtype_vec_size(torch.float32) == 4
-    assert common.get_dtype_vec_size("f16") == 8 and common.get_warp_size("gfx942") == 64
+    assert common.get_dtype_vec_size("f16") == 8
+    assert [common.get_warp_size(arch) for arch in ("gfx1030", "gfx1250", "gfx908", "gfx942")] == [32, 32, 64, 64]
+    assert common.dtype_to_elem_type("fp8") is fx.Float8E4M3FN and common.dtype_to_elem_type("bf16") is fx.BFloat16
     common.validate_moe_dtypes("fp8", "int4")
     with pytest.raises(ValueError, match="a_dtype must be one of"):
         common.validate_moe_dtypes("int4", "fp8")

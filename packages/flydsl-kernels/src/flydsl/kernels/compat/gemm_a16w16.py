@@ -8,7 +8,7 @@ from typing import Any
 from flydsl.kernels.gemm.dense import SPLIT_K_SEMAPHORE_MAX_LEN, DenseConfig, check_a16w16, plan_a16w16
 from flydsl.kernels.gemm.tuned import dense_knobs
 from flydsl.kernels.host.arrays import allocate, launch
-from flydsl.kernels.host.dtypes import dtype_name
+from flydsl.kernels.host.dtypes import dtype_name, float_name
 from flydsl.kernels.parts.index import cdiv
 from flydsl.kernels.target import Target
 from flydsl.kernels.target import target as current
@@ -66,7 +66,7 @@ def gemm_a16w16(a: Any, b: Any, out: Any = None, bias: Any = None, user_kwargs: 
         user_kwargs: knobs that replace the chosen ones: block_m, block_n, block_k, stages, split_k, m_waves, n_waves,
             k_waves, group_m, cshuffle, atomic, tile_ahead (and use_half_tile_interleaved, which is accepted and has no
             effect).
-        out_dtype: the operands' dtype (default) or float32: a name or a dtype.
+        out_dtype: of a new `out`, the operands' dtype (default) or float32: a name or a dtype.
 
     Returns:
         out.
@@ -77,7 +77,9 @@ def gemm_a16w16(a: Any, b: Any, out: Any = None, bias: Any = None, user_kwargs: 
     """
     target = current()
     m, n, _, dtype = check_a16w16(a, b, bias, layout)
-    result = "f32" if str(out_dtype).rpartition(".")[2] in ("f32", "float32") else dtype
+    result = float_name(out_dtype, "gemm_a16w16: out_dtype") or dtype
+    if result not in (dtype, "f32"):
+        raise TypeError(f"gemm_a16w16: out_dtype must be {dtype} or f32, got {out_dtype}")
     if out is None:
         out = allocate(target, a, (m, n), result)
     elif tuple(out.shape) != (m, n):

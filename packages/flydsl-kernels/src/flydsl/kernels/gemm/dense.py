@@ -157,8 +157,6 @@ def dense_config(where: str, target: Target, **fields: Any) -> DenseConfig:
     need = partial(config.need, where)
     fp8 = config.dtype == "fp8" and target.mx  # only through the builders that say so
     need(fp8 or config.dtype in ("f16", "bf16"), f"the dtype must be 'f16' or 'bf16', got {config.dtype!r}")
-    own = "bf16" if fp8 else config.dtype
-    need(config.out_dtype in (own, "f32"), f"the output dtype must be {own} or f32, got {config.out_dtype!r}")
     need(config.layout in LAYOUTS, f"layout must be one of {', '.join(LAYOUTS)}, got {config.layout!r}")
     size = config.op.element_bytes
     config.check_tile(where, config.op.k * config.k_waves, ragged=True)
@@ -379,7 +377,7 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
 
     Args:
         N, K: K is a multiple of 8 (except for layout "tn"); N is one if B is row-major, M if A is column-major.
-        dtype_str: ``"f16"`` or ``"bf16"``; `out_dtype` is the same (default) or ``"f32"``.
+        dtype_str: ``"f16"`` or ``"bf16"``; `out_dtype` is the same (default), the other or ``"f32"``.
         use_async_copy: operands go to LDS without registers (gfx950); None: where that is possible.
         knobs: block_m, block_n, block_k, stages, split_k, m_waves, n_waves, k_waves, group_m, cshuffle (C goes
             through LDS in 16-byte stores; by default where the tile allows it), atomic and tile_ahead (fragments are

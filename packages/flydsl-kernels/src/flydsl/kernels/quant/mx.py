@@ -80,7 +80,7 @@ def _scale_sort_kernel(scale, sorted_ids, num_valid, out_scale, tokens: fx.Int32
     valid = pointer(num_valid, fx.Int32).load()
     words = 8 * columns
     if tile * SORT_ROWS < valid:
-        ids = pointer(sorted_ids, fx.Int32) + tile * SORT_ROWS
+        ids, last = pointer(sorted_ids, fx.Int32), valid - 1  # blocks of 16 rows may end within the tile
         source = Buffer(scale, fx.Int8, None, fx.Int64(tokens) * columns)
         out = Buffer(out_scale, fx.Int32, fx.Int64(tile) * words, words)
         for i in fx.range_constexpr(0, words, SORT_THREADS):
@@ -88,7 +88,8 @@ def _scale_sort_kernel(scale, sorted_ids, num_valid, out_scale, tokens: fx.Int32
             row, column = mod(at, 16), mod(div(at, 16), 4) + div(at, 64) * 8
             word = fx.Int32(0)
             for half in fx.range_constexpr(2):
-                token = fx.min((ids + row + 16 * half).load() & 0xFFFFFF, tokens - 1)
+                sorted_row = fx.min(tile * SORT_ROWS + row + 16 * half, last)
+                token = fx.min((ids + sorted_row).load() & 0xFFFFFF, tokens - 1)
                 for k in fx.range_constexpr(2):
                     byte = source.load(token * columns + column + 4 * k, 1)[0].to(fx.Int32) & 0xFF
                     word = word | (byte << (8 * (2 * k + half)))
@@ -123,7 +124,7 @@ def build_mxfp4_moe_scale_sort_module(cols: int, *, target: Target):
 
 def mxfp4_moe_scale_sort(out_scale: Any, scale: Any, sorted_ids: Any, num_valid: Any, token_num: int, cols: int,
                          stream: Any = None) -> None:
-    """Device form of ``moe_mxfp4_sort``: fills out_scale (rows of sorted_ids, cols/32)."""
+    """Device form of ``moe_mxfp4_sort``: fills out_scale (rows of sorted_ids by whole 32, cols/32)."""
     from ..host.arrays import launch
 
     tiles = -(-sorted_ids.shape[0] // SORT_ROWS)

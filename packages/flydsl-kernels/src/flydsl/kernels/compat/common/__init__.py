@@ -21,8 +21,8 @@ _HOME = {
     "flydsl.kernels.common.waits": ("anchor", "barrier", "wait_barrier"),
     "flydsl.kernels.common.preshuffle": ("make_preshuffle_b_layout", "make_preshuffle_scale_layout"),
     "flydsl.kernels.common.host": (
-        "_run_compiled", "cvt_sr_f32_to_bf16", "get_dtype_str", "get_dtype_vec_size", "get_warp_size",
-        "stream_ptr_to_async_token", "validate_moe_dtypes",
+        "_run_compiled", "cvt_sr_f32_to_bf16", "dtype_to_elem_type", "get_dtype_str", "get_dtype_vec_size",
+        "get_warp_size", "stream_ptr_to_async_token", "validate_moe_dtypes",
     ),
     "flydsl.expr.rocdl.cluster": ("compute_mcast_masks",),
     "flydsl.expr": ("crd2idx", "get", "idx2crd"),
@@ -34,7 +34,6 @@ _HOME = {
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 _RENAMED = {
-    "dtype_to_elem_type": ("flydsl.kernels.host.dtypes", "element_of"),
     "exp2_amdgcn_scalar": ("flydsl.kernels.parts.mathx", "exp2"),
     "exp2_f32_fast": ("flydsl.kernels.parts.mathx", "exp2"), "rcp_f32": ("flydsl.kernels.parts.mathx", "rcp"),
     "get_dtype_in_kernel": ("flydsl.kernels.host.dtypes", "element_of"), "maxnum": ("flydsl.expr.arith", "maxnumf"),

@@ -7,14 +7,15 @@ import weakref
 from typing import Any
 
 import flydsl.compiler as flyc
+import flydsl.expr as fx
 from flydsl.compiler.jit_function import JitFunction
-from flydsl.kernels.host.dtypes import FLOATS, dtype_name
+from flydsl.kernels.host.dtypes import FLOATS, dtype_name, element_of
 from flydsl.kernels.parts.convert import round_bf16_stochastic
-from flydsl.kernels.target import target
+from flydsl.runtime.device import get_warp_size
 
 __all__ = [
-    "_run_compiled", "cvt_sr_f32_to_bf16", "get_dtype_str", "get_dtype_vec_size", "get_warp_size",
-    "stream_ptr_to_async_token", "validate_moe_dtypes", "with_occupancy",
+    "_run_compiled", "cvt_sr_f32_to_bf16", "dtype_to_elem_type", "get_dtype_str", "get_dtype_vec_size",
+    "get_warp_size", "stream_ptr_to_async_token", "validate_moe_dtypes", "with_occupancy",
 ]
 
 _MOE_A = ("fp8", "fp16", "int8", "fp4")
@@ -23,9 +24,10 @@ VECTOR_BYTES = 16
 _compiled: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
-def get_warp_size(arch: str | None = None) -> int:
-    """Lanes of a wave of `arch`, or of the current architecture."""
-    return target(arch).wave
+def dtype_to_elem_type(name: str) -> Any:
+    """The element class of a dtype name. ``"fp8"`` is e4m3fn on every architecture; that of the current one is
+    `default_f8_type`."""
+    return fx.Float8E4M3FN if name == "fp8" else element_of(name)
 
 
 def get_dtype_str(dtype: Any) -> str:
