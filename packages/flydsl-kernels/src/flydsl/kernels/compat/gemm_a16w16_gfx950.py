@@ -25,7 +25,7 @@ def make_gemm_a16w16_gfx950_param(n: int, k: int, dtype: str = "bf16", out_dtype
 
     Args:
         n, k: sizes; M is that of the output.
-        out_dtype: the operands' dtype (default) or ``"f32"``.
+        out_dtype: the operands' dtype (default), the other 16-bit type or ``"f32"``.
         use_half_tile_interleaved: accepted; the ring of direct copies takes its place.
 
     Raises:
