@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cases import operation
 from hot_loops import Figures, record
 from limits import MATRIX, binding, limits
 from measure import compile_seconds, warm_up
@@ -58,13 +59,6 @@ class Row:
     lds_conflicts: float = 0.0
     compile_seconds: float = 0.0
     error: str = ""
-
-
-def operation(name: str) -> Any:
-    """The declaration of an operation."""
-    from flydsl.kernels.op import declarations
-
-    return next(op for op in declarations() if op.name == name)
 
 
 def _prepared(name: str, *arguments: Any) -> tuple[Any, list[Any]]:

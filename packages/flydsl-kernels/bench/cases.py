@@ -53,6 +53,13 @@ def _bytes(*tensors: Any) -> int:
     return sum(t.numel() * t.element_size() for t in tensors)
 
 
+def operation(name: str) -> Any:
+    """The declaration of an operation."""
+    from flydsl.kernels.op import declarations
+
+    return next(op for op in declarations() if op.name == name)
+
+
 def declared(target: Any, rows: int) -> Iterator[Case]:
     """The cases of the operations' declarations: what a call launches, without the copies around it."""
     from flydsl.kernels.op import Op, declarations

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attention import operation
+from cases import operation
 from limits import binding, limits
 
 NOTE = "estimates of launches at peak by the simulator's timing model; no GPU was involved"

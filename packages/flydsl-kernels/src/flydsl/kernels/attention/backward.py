@@ -23,9 +23,10 @@ from ..parts.memory import Buffer
 from ..parts.runs import run_of
 from ..target import Target, builder
 from .config import RUN, choose_backward
+from .rows import DenseRows
 from .scores import lanes_of, packed, place, total_of
 from .sequence import HeldRows, Sequence, Sizes, head_matrix, logits_of, store_head
-from .tiles import DenseRows, PassingStatistic, PassingTile, PassingTiles
+from .tiles import PassingStatistic, PassingTile, PassingTiles
 from .weave import TileProduct, Work, count_of, do, parts_of, reads_ahead, weave
 
 __all__ = ["build_attention_backward"]

@@ -12,7 +12,8 @@ from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS
 from ..parts.index import mod
 from ..target import MATRIX_ARCHS, Target
-from .places import CHUNK, Tile, tiles_of
+from .places import Tile, tiles_of
+from .rows import CHUNK
 
 __all__ = [
     "ARCHS", "CHUNK", "LARGEST", "STATISTICS", "STEP", "AttentionConfig", "BackwardConfig", "ForwardConfig", "Matrix",

@@ -22,9 +22,10 @@ from ..parts.memory import pointer
 from ..target import Target, builder
 from .combine import CombineConfig, combine_kernel
 from .config import choose
+from .rows import DenseRows, PagedRows
 from .scores import RowState, of_rows, place
 from .sequence import HeldRows, Sequence, Sizes, head_matrix, logits_of, store_head
-from .tiles import DenseRows, PagedRows, PassingTile, PassingTiles
+from .tiles import PassingTile, PassingTiles
 from .weave import TileProduct, do, reads_ahead, weave
 
 __all__ = ["build_attention_forward"]

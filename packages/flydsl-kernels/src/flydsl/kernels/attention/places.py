@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -11,13 +11,10 @@ import flydsl.expr as fx
 from ..parts.index import div, mod
 from ..parts.memory import lds_write
 from ..target import Target
+from .rows import CHUNK, DenseRows, Rows
 
-if TYPE_CHECKING:
-    from .tiles import DenseRows, Rows
+__all__ = ["LineTile", "RowTile", "Tile", "TurnedTile", "tiles_of"]
 
-__all__ = ["CHUNK", "LineTile", "RowTile", "Tile", "TurnedTile", "tiles_of"]
-
-CHUNK = 8  # 16-bit elements of a 128-bit access
 BLOCK = 4  # rows and columns of what a thread turns
 LINE = 512  # 16-bit elements that a wave of 64 copies to LDS by one instruction
 
