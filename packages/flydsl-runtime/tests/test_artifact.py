@@ -58,6 +58,15 @@ def test_what_it_was_made_from_is_behind_the_header():
     assert "helper" not in json.dumps(read_header(io.BytesIO(data), len(data)))
 
 
+@pytest.mark.parametrize("packed", [b"no stream", zlib.compress(b"no JSON"), zlib.compress(b"[1]"),
+                                    zlib.compress(b"[" * 100_000)])
+def test_what_it_was_made_from_may_be_damaged(packed):
+    """Whoever wrote the file also made its checksum."""
+    found = Artifact.parse(Artifact("f", "gfx942", plan([], []), HSACO, packed_inputs=packed).to_bytes())
+    with pytest.raises(ArtifactError, match="damaged: what it was compiled from"):
+        _ = found.inputs
+
+
 def test_a_header_of_a_file_of_another_size_is_refused():
     data = Artifact("f", "gfx942", plan([], []), HSACO).to_bytes()
     assert read_header(io.BytesIO(data), len(data)) == header()

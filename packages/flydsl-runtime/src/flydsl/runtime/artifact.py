@@ -68,8 +68,14 @@ class Artifact:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """What was given to `pack_inputs`; empty where the artifact does not hold it."""
-        found: dict[str, Any] = json.loads(zlib.decompress(self.packed_inputs)) if self.packed_inputs else {}
+        """What was given to `pack_inputs`; empty where the artifact does not hold it. ArtifactError if that is damaged
+        (whoever wrote a file also made its checksum)."""
+        try:
+            found = json.loads(zlib.decompress(self.packed_inputs)) if self.packed_inputs else {}
+        except (zlib.error, ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise ArtifactError("damaged: what it was compiled from is no JSON object")
         return found
 
     @property

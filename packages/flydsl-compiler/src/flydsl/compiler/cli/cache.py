@@ -117,9 +117,9 @@ def run_explain(options: argparse.Namespace, output: Output) -> int:
     if file.is_file() and file.suffix == ".fly":
         try:
             artifact = Artifact.parse(file.read_bytes())
+            inputs = artifact.inputs
         except ArtifactError as error:
             raise CliError(f"{file}: {error}") from None
-        inputs = artifact.inputs
         output.data({"file": str(file), "name": artifact.name, "arch": artifact.arch, "inputs": inputs})
         output.line(f"{artifact.name} for {artifact.arch}, kernels {', '.join(artifact.metadata.get('kernels', ()))}")
         rows: list[tuple[str, Any]] = []

@@ -223,10 +223,10 @@ class DiskCache:
             return [f"the file {path} is not usable: {entry.problem if entry else 'it cannot be read'}"]
         nearest: list[str] | None = None
         for entry in self.entries():
-            artifact = _artifact(Path(entry.path)) if entry.name == name and not entry.problem else None
-            if artifact is None or not artifact.packed_inputs:
+            known = _inputs(Path(entry.path)) if entry.name == name and not entry.problem else {}
+            if not known:
                 continue
-            found = _differences(artifact.inputs, inputs)
+            found = _differences(known, inputs)
             if nearest is None or len(found) < len(nearest):
                 nearest = found
         if nearest is None:
@@ -234,11 +234,12 @@ class DiskCache:
         return nearest or ["an artifact with the same inputs has another key: it is from another version"]
 
 
-def _artifact(path: Path) -> CompiledArtifact | None:
+def _inputs(path: Path) -> dict[str, Any]:
+    """What the artifact of a file was compiled from; empty where that is not known."""
     try:
-        return CompiledArtifact.from_bytes(read_regular(path)[0])
-    except OSError:
-        return None
+        return CompiledArtifact.parse(read_regular(path)[0]).inputs
+    except (OSError, ArtifactError):
+        return {}
 
 
 def _read(path: Path, *, whole: bool = False) -> CacheEntry | None:
