@@ -186,6 +186,17 @@ def test_options(options):
     compare(*operands(70, 150, heads=4, kv_heads=2, batch=2), **OPTIONS[options])
 
 
+@pytest.mark.parametrize("window", [(2**31 - 1, 2**31 - 1), (-1, 2**31 - 1), (2**40, -1), (-1, 2**40)], ids=str)
+def test_a_window_wider_than_any_sequence_hides_nothing(window):
+    def run(**options):
+        q, k, v = (x.requires_grad_() for x in operands(100, 70))
+        out = ops.attention(q, k, v, **options)
+        return out, *torch.autograd.grad(out.sum(), (q, k, v))
+
+    for found, expected in zip(run(window=window), run(), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
 def test_more_queries_than_keys_see_nothing():
     compare(*operands(3 * ROWS, 40), causal=True)
     compare(*operands(40, 300), window=(-1, 0), seqlens_k=torch.tensor([5], dtype=torch.int32))

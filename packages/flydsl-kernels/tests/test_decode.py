@@ -99,6 +99,13 @@ def test_window(left):
     check(batch, window=(left, 0))
 
 
+@pytest.mark.parametrize("left", [2**31 - 1, 2**40])
+def test_a_window_wider_than_any_sequence_hides_nothing(left):
+    batch = Batch([1, 50], queries=4)
+    expected = check(batch)
+    assert torch.equal(ops.paged_attention(*batch.operands, window=(left, 0)), expected)
+
+
 @pytest.mark.parametrize("page", [16, 3])
 def test_pages_before_the_window_are_not_read(page):
     batch = Batch([200], page=page, queries=2)

@@ -18,7 +18,7 @@ from .backward import build_attention_backward
 from .combine import choose_parts, parts_of
 from .config import ARCHS, LARGEST, STATISTICS, STEP, is_short
 from .forward import build_attention_forward
-from .operands import FARTHEST, WHERE, shapes_of
+from .operands import FARTHEST, WHERE, reach_of, shapes_of
 from .sequence import Sizes, Strides
 from .tuned import TUNING, found_tile
 
@@ -109,7 +109,8 @@ class _Call:
         self._numbers = dict(
             heads=shapes.heads, rows=shapes.rows, keys=keys, total=int(q.shape[0]) if shapes.packed else 0,
             slope_batch=shapes.heads if slopes is not None and len(slopes.shape) == 2 else 0, table_row=columns,
-            pages=shapes.pages, splits=self.splits, left=max(left, 0), right=max(right, 0), scale=scale, cap=softcap,
+            pages=shapes.pages, splits=self.splits, scale=scale, cap=softcap,
+            left=reach_of(left), right=reach_of(right),
             **{name: struct(*steps) for name, steps in zip(("q", "k", "v", "bias"), (*strides, of_bias), strict=True)})
 
     @property

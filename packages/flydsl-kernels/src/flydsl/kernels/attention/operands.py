@@ -8,10 +8,16 @@ from typing import Any
 from ..host.arrays import strides_of
 from ..host.config import require
 
-__all__ = ["FARTHEST", "WHERE", "Shapes", "shapes_of"]
+__all__ = ["FARTHEST", "WHERE", "Shapes", "reach_of", "shapes_of"]
 
 WHERE = "attention"
 FARTHEST = 1 << 31  # bytes of a head that a buffer access can reach
+WIDEST = 1 << 30  # tokens: no sequence has as many, and twice as many leave the 32 bits of places in one
+
+
+def reach_of(side: int) -> int:
+    """Tokens of one side of a window for the kernels, which do not ask where it is -1 (all)."""
+    return min(max(side, 0), WIDEST)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..attention.operands import reach_of
 from ..attention.scores import Logits, RowState, lanes_of
 from ..attention.weave import do
 from ..cache.pages import ColumnPages, PageNumbers, Pages
@@ -94,12 +95,13 @@ class Sizes:
     softcap: fx.Float32
 
 
-def sizes_of(heads: int, parts: int, places: Sequence[int], scale: float, reach: int = 0, softcap: float = 0.0) -> Any:
-    """:class:`Sizes` of a launch; `places`: stride and columns of the table, pages, strides of keys and of values."""
+def sizes_of(heads: int, parts: int, places: Sequence[int], scale: float, reach: int = -1, softcap: float = 0.0) -> Any:
+    """:class:`Sizes` of a launch; `places`: stride and columns of the table, pages, strides of keys and of values;
+    `reach`: of a window, -1 without one."""
     structs: Any = Sizes, Strides  # made by a decorator that type checkers do not follow
     sizes, strides = structs
     keys, values = (strides(*places[first : first + 4]) for first in (3, 7))
-    return sizes(heads, parts, reach, *places[:3], keys, values, scale, softcap)
+    return sizes(heads, parts, reach_of(reach), *places[:3], keys, values, scale, softcap)
 
 
 @dataclass(frozen=True)

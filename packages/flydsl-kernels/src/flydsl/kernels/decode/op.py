@@ -66,7 +66,7 @@ def _plan_paged(target: Target, q: Any, k_cache: Any, v_cache: Any, table: Any, 
     operands = (contiguous(q), span(caches.keys), span(caches.values), span(table), lengths,
                 lengths if sink is None else sink, k_scale, v_scale, lengths)
     places = (strides_of(table)[0], table.shape[1], caches.pages, *caches.strides)
-    sizes = sizes_of(heads, parts, places, float(dim**-0.5 if scale is None else scale), max(left, 0), float(softcap))
+    sizes = sizes_of(heads, parts, places, float(dim**-0.5 if scale is None else scale), left, float(softcap))
     return _plan(target, partial(build_paged_attention_module, *static, **options), operands, (batch, sizes),
                  batch * queries * heads, dim, parts)
 
