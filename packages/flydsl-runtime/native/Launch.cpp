@@ -85,7 +85,7 @@ static bool passesAddress(const ArgSpec &spec, const ArgValue &value) {
 }
 
 TensorRanges::TensorRanges(const Plan &plan, const ArgValue *values) {
-  bool anywhere = false; // then no array is stated, and the kernel may use all mapped memory
+  bool anywhere = false; // then nothing is stated, and the kernel may use all mapped memory
   for (size_t i = 0; i < plan.args.size(); ++i)
     anywhere |= passesAddress(plan.args[i], values[i]);
   for (size_t i = 0; i < plan.args.size(); ++i) {
@@ -111,6 +111,8 @@ TensorRanges::TensorRanges(const Plan &plan, const ArgValue *values) {
       add(reinterpret_cast<const char *>(values[i].bits) + low * size,
           static_cast<size_t>((high - low) * size));
   }
+  if (!anywhere && count == 0)
+    add(nullptr, 0); // arrays without elements, or none at all: no host memory
 }
 
 void DeviceSink::checkLimits(const ResolvedLaunch &launch) const {

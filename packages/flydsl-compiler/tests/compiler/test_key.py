@@ -378,6 +378,7 @@ run = make()
         for width in (1, 2, 1):
             module.run(1, width)
     assert len(module.run._call_state_cache) == 4
+    assert list(module.run._sig.parameters) == ["n", "width"]
 
 
 MODULE_USES = {

@@ -66,6 +66,16 @@ def test_a_fault_names_array_element_line_and_thread(load: Any, device: None, sh
     assert info.value.source == (str(Path(module.__file__)), 7)
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 4), (4, 0)])
+def test_arrays_without_elements_leave_no_memory_to_write(load: Any, device: None, shape: tuple[int, ...]) -> None:
+    """Nothing is stated for them, and nothing must not mean all that the process has mapped."""
+    beside = np.zeros(4096, np.float32)
+    empty = np.lib.stride_tricks.as_strided(beside, shape)
+    with pytest.raises(rt.SimulatorError, match="write of 4 bytes .* not in any allocation"):
+        load(ROWS).run(empty)
+    assert not beside.any()
+
+
 def test_reads_are_named_too(load: Any, device: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLYDSL_SIM_CHECK", "oob")
     module = load(SCALE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import time
 import weakref
@@ -119,6 +120,10 @@ class JitFunction:
                 warn_invalid_annotations(self.__name__, odd)
             self._parameters = parameters
         return self._parameters
+
+    @property
+    def _sig(self) -> inspect.Signature:
+        return self._ensure_sig().signature
 
     def _effective_compile_hints(self) -> dict[str, Any]:
         if self._hints_fixed:
