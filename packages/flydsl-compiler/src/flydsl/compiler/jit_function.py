@@ -463,6 +463,10 @@ class BoundJitFunction:
     def __init__(self, function: JitFunction, instance: Any) -> None:
         self.__func__, self.__self__ = function, instance
 
+    @property
+    def _bound_self(self) -> Any:
+        return self.__self__
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         function = self.__func__
         if activity.count:

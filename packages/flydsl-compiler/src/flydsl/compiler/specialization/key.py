@@ -26,6 +26,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from .receiver import attributes_read, member_of
 from .snapshot import FunctionSnapshot, body_digest, digest_of, is_library, with_places
 
 __all__ = ["FunctionSnapshot", "Identity", "NotPortable", "Reach", "Walker", "digest_of", "stable_digest"]
@@ -99,7 +100,7 @@ class Walker:
         if isinstance(value, types.ModuleType):
             return f"module:{value.__name__}"
         if isinstance(value, types.MethodType):
-            return f"method:{self.text(value.__func__)}:{self.text(value.__self__)}"
+            return f"method:{self.text(value.__func__)}:{self.receiver(value.__func__, value.__self__)}"
         if isinstance(value, type):
             return self._class(value)
         snapshot = getattr(value, "_original", None)
@@ -119,7 +120,10 @@ class Walker:
 
     def _attributes(self, value: Any, fields: dict[str, Any]) -> str:
         self._watch_fields(value, fields)
-        return f"({','.join(f'{k}={self.text(v)}' for k, v in sorted(fields.items()))})"
+        return self._named(fields)
+
+    def _named(self, values: dict[str, Any]) -> str:
+        return f"({','.join(f'{k}={self.text(v)}' for k, v in sorted(values.items()))})"
 
     def _items(self, kind: str, value: dict[Any, Any]) -> str:
         return f"{kind}[{','.join(f'{self.text(k)}={self.text(v)}' for k, v in value.items())}]"
@@ -129,7 +133,7 @@ class Walker:
         extra = [repr(getattr(value, "known_block_size", None)), repr(getattr(value, "_name", None))]
         bound = getattr(value, "_bound_self", None)
         if bound is not None:
-            extra.append(self.text(bound))
+            extra.append(self.receiver(value, bound))
         hints = getattr(value, "compile_hints", None)
         if hints:
             extra.append(self.text(hints))
@@ -150,6 +154,21 @@ class Walker:
             if not callable(value) and not isinstance(value, types.ModuleType):
                 self.parts[f"{name}: {key}"] = text
         return f"function:{extra}({','.join(texts)})"
+
+    def receiver(self, function: Any, instance: Any) -> str:
+        """What a method may read of the instance that it is bound to: all of it, if not only by names of attributes."""
+        names, fields = attributes_read(function, instance), _fields(instance)
+        if names is None or fields is None:
+            return self.text(instance)
+        # It counts as not seen: what reaches it in another way may read more of it.
+        cls = type(instance)
+        for base in cls.__mro__:
+            if not is_library(base.__module__):
+                self.watch.append(("type", base, dict(vars(base))))
+        self._watch_fields(instance, fields, names)
+        found = {f"{owner.__qualname__}.{n}": m for n in names for owner, m in member_of(cls, n)}
+        found.update({n: fields[n] for n in names & fields.keys()})
+        return f"receiver:{cls.__module__}.{cls.__qualname__}{self._named(found)}"
 
     def _private(self, value: Any) -> str:
         """What can only be known by being the same object in the same process."""
@@ -175,7 +194,7 @@ class Walker:
         declared = self._dataclass(cls, members) if "__dataclass_params__" in members else ""
         if issubclass(cls, tuple) and "_field_defaults" in members:
             self._named_tuple(members)
-        return f"class:{name}({bases}){declared}({','.join(f'{k}={self.text(v)}' for k, v in sorted(members.items()))})"
+        return f"class:{name}({bases}){declared}{self._named(members)}"
 
     def _dataclass(self, cls: type, members: dict[str, Any]) -> str:
         """What a dataclass was declared with. That decides what the decorator adds to it, which leaves ``members``: it
@@ -283,15 +302,18 @@ class Walker:
                 return f"buffer:{buffer.format}:{buffer.shape}:{hashlib.sha256(buffer.tobytes()).hexdigest()}"
         return None
 
-    def _watch_fields(self, value: Any, fields: dict[str, Any]) -> None:
+    def _watch_fields(self, value: Any, fields: dict[str, Any], names: frozenset[str] | None = None) -> None:
+        """Guards of the fields of an object: of those with these names, or of all."""
         own = getattr(value, "__dict__", None)
-        if type(own) is dict and value.__dict__ is own:
-            self.watch.append(("dict", own, dict(own)))
-        else:
+        if type(own) is not dict or value.__dict__ is not own:
             self.unguarded = self.unguarded or own is not None
             own = {}
+        elif names is None:
+            self.watch.append(("dict", own, dict(own)))
+        else:
+            self.watch += [("item", own, n, own[n]) if n in own else ("item", own, n) for n in sorted(names)]
         for field, content in fields.items():
-            if field not in own:
+            if field not in own and (names is None or field in names):
                 self.watch.append(("attr", value, field, content))
 
 
@@ -375,7 +397,7 @@ class Reach:
 
     def __init__(self, snapshot: FunctionSnapshot, walker: Walker, instance: Any = None) -> None:
         text = walker.function(snapshot)
-        self._text = text if instance is None else text + walker.text(instance)
+        self._text = text if instance is None else text + walker.receiver(snapshot, instance)
         self._codes, self._names, self._parts = walker.codes, walker.names, walker.parts
         self._modules, self._private = tuple(walker.modules), walker.private
         self._digests: dict[bool, str] = {}
@@ -426,7 +448,7 @@ class Identity:
 
     Args:
         snapshot: the function.
-        instance: the object that a method is bound to; its class and attributes belong to the identity.
+        instance: the object that a method is bound to; what the method may read of it belongs to the identity.
 
     Attributes:
         guards: of the last walk; None where nothing can tell whether something has changed.
