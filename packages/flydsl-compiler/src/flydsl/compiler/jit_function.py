@@ -373,12 +373,18 @@ class JitFunction:
     def _load_or_compile(self, call: Call, manager: JitCacheManager) -> CompiledArtifact:
         """What the disk cache has, else compiled and stored there: once, where several processes ask for it."""
         digest = call.digest(toolchain_fingerprint(call.backend))
-        artifact = manager.load(digest, otherwise=lambda: self._load_without_lines(call))
+
+        def without_lines() -> CompiledArtifact | None:
+            plain = self._without_lines(call)
+            return None if plain is None else plain[0].reload(plain[1])
+
+        artifact = manager.load(digest, otherwise=without_lines)
         if artifact is not None:
             return artifact
         if env.runtime.run_only:
+            manager, digest = self._without_lines(call) or (manager, digest)  # what COMPILE_ONLY stores under
             raise RuntimeError(
-                f"FLYDSL_RUNTIME_RUN_ONLY is set and {self.__name__} (manager key {self.manager_key}, key "
+                f"FLYDSL_RUNTIME_RUN_ONLY is set and {self.__name__} (manager key {manager.identity}, key "
                 f"{digest[:16]}) is not in {manager.directory} "
                 f"({'exists' if manager.directory.is_dir() else 'does not exist'})"
             )
@@ -392,23 +398,17 @@ class JitFunction:
                     manager.store(artifact.key, artifact, self._environment_reads)
         return artifact
 
-    def _load_without_lines(self, call: Call) -> CompiledArtifact | None:
-        """The same code from a cache that was filled for another device (COMPILE_ONLY), where line tables are off.
+    def _without_lines(self, call: Call) -> tuple[JitCacheManager, str] | None:
+        """Where a cache that was filled for another device (COMPILE_ONLY) has the same code: (manager, key).
 
-        Only where line tables are on because nobody said otherwise: a program that asks for them gets them.
+        None unless line tables are on because nobody said otherwise: a program that asks for them gets them.
         """
         if not env.debug.enable_debug_info or env.debug.options["enable_debug_info"].source() != "default":
             return None
         with env.override(enable_debug_info=False):
-            plain = replace(
-                call,
-                lines=False,
-                environment=key_environment(self._environment_reads),
-            )
+            plain = replace(call, lines=False, environment=key_environment(self._environment_reads))
             manager = self._manager(plain.backend, plain.identity)
-            if manager is None or not manager.directory.is_dir():
-                return None
-            return manager.reload(plain.digest(toolchain_fingerprint(plain.backend)))
+            return None if manager is None else (manager, plain.digest(toolchain_fingerprint(plain.backend)))
 
     def _compile(self, call: Call) -> CompiledArtifact:
         """Trace and lower, unless only back end options differ from an earlier compile; then generate code."""
