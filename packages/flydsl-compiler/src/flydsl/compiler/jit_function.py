@@ -29,6 +29,7 @@ from .passes.mlir_utils import mlir_context
 from .passes.pipeline import MlirCompiler
 from .plan.entries import converters, positions
 from .specialization.call import Call, constexpr_signature, stable_signature, warn_unknown_hints
+from .specialization.drift import Globals
 from .specialization.environment import key_environment, recorded_reads
 from .specialization.jit_argument import resolve_parameter
 from .specialization.key import FunctionSnapshot, Identity, digest_of
@@ -90,6 +91,7 @@ class JitFunction:
         self._plain = _Bound(self, None)
         self._dispatch: Callable[..., Any] = _undecided
         self._instances: dict[int, _Bound] = {}
+        self._globals: dict[type | None, Globals] = {}  # of the first call, for each class of instances
         self._managers: dict[str, JitCacheManager] = {}
         self._environment_reads: set[str] = set()
         self._variants: dict[str, JitFunction] = {}
@@ -208,7 +210,7 @@ class JitFunction:
                 compiled = self._compiled.get(call.key)
                 if compiled is None:
                     reads = len(self._environment_reads)
-                    compiled = self._build(call)
+                    compiled = self._build_unchanged(call, bound_arguments.get(parameters.method_self or ""))
                     if len(self._environment_reads) != reads:
                         # The code reads the environment, which is part of the key and of the guards from now on.
                         call = self._resolve(owner, bound_arguments)
@@ -357,6 +359,19 @@ class JitFunction:
         return CacheInfo(*(sum(column) for column in zip(*infos, strict=True)))
 
     # ---- compiling
+
+    def _build_unchanged(self, call: Call, instance: Any) -> CompiledFunction:
+        """`_build`, if the module globals that the function reads are those of its first call. RuntimeError if not."""
+        owner = None if instance is None else type(instance)
+        if owner in self._globals:
+            self._globals[owner].check(self.__qualname__)
+        before = Globals(call.live.globals)
+        try:
+            compiled = self._build(call)
+        finally:
+            before.note_effects()
+        self._globals[owner] = Globals(call.live.globals)
+        return compiled
 
     def _build(self, call: Call) -> CompiledFunction:
         """The specialisation that a package ships or that the disk cache has, or compiled and stored there."""

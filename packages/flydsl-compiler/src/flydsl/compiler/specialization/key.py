@@ -55,6 +55,8 @@ class Walker:
         codes, names: of the functions, in the order in which they were reached; the texts have neither. What
             `dataclass` generates has no name here.
         modules: of the functions.
+        globals: what jit functions, kernels and functions of the first one's folder load by name, but callables and
+            modules: {name with its module: namespace}.
         private: whether something can only be known by being the same object in the same process.
     """
 
@@ -66,6 +68,7 @@ class Walker:
         self.codes: list[types.CodeType] = []
         self.names: list[str] = []
         self.modules: dict[str, None] = {}
+        self.globals: dict[tuple[str, str], dict[str, Any]] = {}
         self.unguarded = self.private = False
 
     def text(self, value: Any) -> str:
@@ -137,12 +140,13 @@ class Walker:
         hints = getattr(value, "compile_hints", None)
         if hints:
             extra.append(self.text(hints))
-        return self.function(snapshot, ",".join(extra))
+        return self.function(snapshot, ",".join(extra), decorated=True)
 
-    def function(self, snapshot: FunctionSnapshot, extra: str = "") -> str:
+    def function(self, snapshot: FunctionSnapshot, extra: str = "", decorated: bool = False) -> str:
         """A function with everything that it reaches."""
         function: Any = snapshot.function
         name = f"{function.__module__}.{function.__qualname__}"
+        fixed = decorated or not self.codes or _folder(snapshot.code) == _folder(self.codes[0])
         self.codes.append(snapshot.code)
         self.names.append(name)
         self.modules[snapshot.module] = None
@@ -153,6 +157,8 @@ class Walker:
             texts.append(f"{key}={text}")
             if not callable(value) and not isinstance(value, types.ModuleType):
                 self.parts[f"{name}: {key}"] = text
+                if fixed and key in function.__globals__:
+                    self.globals[snapshot.module, key] = function.__globals__
         return f"function:{extra}({','.join(texts)})"
 
     def receiver(self, function: Any, instance: Any) -> str:
@@ -331,6 +337,10 @@ def _is_generated(cls: type, name: str, method: Any) -> bool:
             and method.__qualname__ in (made, f"{cls.__qualname__}.{name}"))
 
 
+def _folder(code: types.CodeType) -> str:
+    return os.path.dirname(code.co_filename)
+
+
 class NotPortable(Exception):
     """Something was reached that no digest of sources covers."""
 
@@ -452,6 +462,7 @@ class Identity:
 
     Attributes:
         guards: of the last walk; None where nothing can tell whether something has changed.
+        globals: module globals that the last walk found to be read, see `Walker.globals`.
     """
 
     def __init__(self, snapshot: FunctionSnapshot, instance: Any = None) -> None:
@@ -459,6 +470,7 @@ class Identity:
         self._reach: Reach | None = None
         self._ascribed: dict[Reach, Reach] = {}
         self.guards: Any = None
+        self.globals: dict[tuple[str, str], dict[str, Any]] = {}
 
     def current(self) -> bool:
         """Whether nothing that was reached has changed since the last walk; False also where none can tell."""
@@ -472,6 +484,7 @@ class Identity:
             walker = Walker()
             found = Reach(self._snapshot, walker, self._instance())
             self._reach = self._ascribed.get(found, found)
+            self.globals = walker.globals
             # Without guards each call walks, which is slow but never stale.
             self.guards = None if walker.unguarded else Guards(walker.watch)
         return self._reach
