@@ -271,6 +271,9 @@ def captured(method):
     for calls in range(3):
         scale.count = calls
         scale(x)
+        (bound,) = module.Scale.__dict__["__call__"]._instances.values()
+        scale.count = -1
+        assert bound.fast.dispatcher.current()  # so that the next call takes the fast path
         outer(x)
         rt.synchronize()
     assert (x == 64).all()
