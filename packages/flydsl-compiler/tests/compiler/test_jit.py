@@ -133,14 +133,6 @@ def test_unwritable_cache_directory_only_warns(
     assert recorder
 
 
-def test_changed_global_is_not_served_from_the_cache(load: Any, recorder: list[Recorder]) -> None:
-    module = load(SOURCE)
-    module.run(1, 64)
-    module.FACTOR = 4
-    module.run(1, 64)
-    assert len(recorder) == 2
-
-
 def test_cache_off_and_run_only(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     module = load(SOURCE)
     monkeypatch.setenv("FLYDSL_RUNTIME_RUN_ONLY", "1")

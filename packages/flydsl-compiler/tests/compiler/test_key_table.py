@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -254,11 +255,8 @@ def test_changes_that_do_not_matter_hit(world: World, case: str) -> None:
 
 
 RUNTIME_CHANGES: dict[str, Callable[[Any], None]] = {
-    "a global is rebound": lambda m: setattr(m, "BIAS", 9),
-    "a global of another module is rebound": lambda m: setattr(m.helpers, "SCALE", 9),
     "a function of another module is replaced": lambda m: setattr(m.helpers, "shift", lambda x: x),
     "a list is mutated": lambda m: m.helpers.TABLE.append(1),
-    "a dictionary is mutated": lambda m: m.LIMITS.update(low=3),
     "an attribute of an instance is set": lambda m: setattr(m.OPTIONS, "extra", 3),
     "a method is replaced": lambda m: setattr(m.Options, "twice", lambda self, x: x),
     "a cell is rebound": lambda m: setattr(m.factor.__closure__[0], "cell_contents", 11),
@@ -280,6 +278,97 @@ def test_changes_in_a_running_process(world: World, case: str) -> None:
     RUNTIME_CHANGES[case](module)
     module.run(**call)
     assert module.run.last_compiled is not first, case
+
+
+GLOBAL_CHANGES: dict[str, tuple[Callable[[Any], None], Callable[[Any], None], str]] = {
+    "a global is rebound": (lambda m: setattr(m, "BIAS", 9), lambda m: setattr(m, "BIAS", 1),
+                            r"'BIAS' of module .*, which 'run' reads, has changed .* was 1 and is 9 now.*Constexpr"),
+    "a global of a helper's module is rebound": (
+        lambda m: setattr(m.helpers, "SCALE", 9), lambda m: setattr(m.helpers, "SCALE", 2), "'SCALE' .*was 2 and is 9"),
+    "a dictionary is mutated": (
+        lambda m: m.LIMITS.update(low=3), lambda m: m.LIMITS.update(low=0), r"'LIMITS' .*\{'low': 0\} .*\{'low': 3\}"),
+    "a global is deleted": (lambda m: delattr(m, "BIAS"), lambda m: setattr(m, "BIAS", 1), "'BIAS' .*is undefined now"),
+}
+
+
+@pytest.mark.parametrize("case", GLOBAL_CHANGES)
+def test_module_globals_that_changed_in_a_running_process_are_an_error(world: World, case: str) -> None:
+    change, undo, message = GLOBAL_CHANGES[case]
+    module = world.load()
+    call = dict(world.arguments)
+    module.run(**call)
+    first = module.run.last_compiled
+    change(module)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=message):
+            module.run(**call)
+    undo(module)
+    module.run(**call)
+    assert module.run.last_compiled is first
+
+
+OBJECTS = """
+import types
+import numpy as np
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+STEPS = [types.SimpleNamespace(size=64), np.zeros(4)]
+
+@flyc.kernel
+def kernel():
+    fx.barrier()
+
+@flyc.jit
+def run():
+    kernel().launch(grid=1, block=STEPS[0].size)
+"""
+
+
+def test_objects_in_a_global_list_may_change(load: Callable[[str], Any]) -> None:
+    """What is in the list is in the key, as for any object; another list of equal objects is no change."""
+    module, other = load(OBJECTS), load(OBJECTS)
+    module.run()
+    first = module.run.last_compiled
+    module.STEPS = [types.SimpleNamespace(size=64), np.zeros(4)]
+    module.run()
+    assert module.run.last_compiled is first
+    other.run()
+    first = other.run.last_compiled
+    other.STEPS[0].size, other.STEPS[1][0] = 128, 1
+    other.run()
+    assert other.run.last_compiled is not first
+
+
+def test_globals_of_methods_are_compared_for_each_class(load: Callable[[str], Any]) -> None:
+    """A second instance finds the globals of the first one's first call; equal values may be rebound."""
+    module = load("""
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+SIZES = [64]
+
+class Base:
+    @flyc.kernel
+    def kernel(self):
+        fx.barrier()
+
+    @flyc.jit
+    def run(self):
+        self.kernel().launch(grid=1, block=SIZES[0])
+
+class Derived(Base):
+    pass
+""")
+    module.Base().run()
+    module.SIZES = [64]
+    module.Base().run()
+    module.SIZES = [128]
+    with pytest.raises(RuntimeError, match=r"'SIZES' .*'Base.run' reads, .*was \[64\] and is \[128\]"):
+        module.Base().run()
+    module.Derived().run()
+    with pytest.raises(RuntimeError, match="'SIZES'"):
+        module.Base().run()
 
 
 ENVIRONMENT = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,26 @@ def test_code_compiled_for_another_device_is_one_hit(load: Any, monkeypatch: pyt
     assert second.cache_info()[:2] == (0, 1)  # of another compile-time value
     second(x, y, 8, 0.25)
     assert second.cache_info()[:2] == (1, 1) and np.array_equal(y, np.maximum(x, 0.25))
+
+
+def test_the_key_that_run_only_misses_is_the_one_to_ship(
+    load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    """It is that of COMPILE_ONLY, which the simulator's line tables and a moved comment do not change."""
+    monkeypatch.setenv("FLYDSL_RUNTIME_CACHE_DIR", str(tmp_path / "cache"))
+    x, messages = np.zeros(8, np.float32), []
+    with monkeypatch.context() as run_only:
+        run_only.setenv("FLYDSL_RUNTIME_RUN_ONLY", "1")
+        for source in (SOURCE, "# a comment\n\n" + textwrap.dedent(SOURCE)):
+            with pytest.raises(RuntimeError, match="RUN_ONLY is set and run .*does not exist") as miss:
+                load(source).run(x, x, 8, 0.25)
+            messages.append(str(miss.value))
+    assert messages[0] == messages[1]
+    monkeypatch.setenv("COMPILE_ONLY", "1")
+    load(SOURCE).run(x, x, 8, 0.25)
+    (artifact,) = (tmp_path / "cache").glob("*/*.fly")
+    assert str(artifact.parent) in messages[0] and f"key {artifact.stem})" in messages[0]
+    assert f"manager key {artifact.parent.name.rpartition('_')[2]}," in messages[0]
 
 
 def test_settings_of_a_block_are_part_of_the_key(load: Any) -> None:

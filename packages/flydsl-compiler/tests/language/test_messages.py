@@ -127,6 +127,14 @@ MISTAKES = {
     "fx.printf('{}', X)": "its number of elements is only known at run time",
     "fx.logical_divide(fx.make_layout(64, 1), fx.make_layout((3, 5), (1, 7)))":
         r"logical_divide of 64:1 by \(3,5\):\(1,7\): complement of \(3,5\):\(1,7\) up to 64: stride 7 of mode 1",
+    "fx.blocked_product(fx.make_layout((4, 6), (1, 5)), fx.make_layout((4, 2), (1, 5)))":
+        r"blocked_product of \(4,6\):\(1,5\) by \(4,2\):\(1,5\): complement of \(4,6\):\(1,5\) up to",
+    "fx.left_inverse(fx.make_layout((4, (6, 2)), (1, (5, 3))))":
+        r"left_inverse of \(4,\(6,2\)\):\(1,\(5,3\)\): stride 3 does not clear",
+    "fx.recast_layout(fx.make_layout((8, t), (1, t)), 16, 32)":
+        r"recast_layout of \(8,\?\):\(1,\?\): .*2 does not divide",
+    "fx.recast_layout(fx.make_layout((4, 8), (1, 5)), 16, 32)":
+        r"recast_layout of \(4,8\):\(1,5\): stride 5 and the factor 2 do not divide each other",
 }
 
 
@@ -139,6 +147,16 @@ def test_mistake_is_told_at_its_line(load: Any, kernel_text: Any, statement: str
     text = str(info.value)
     assert statement in text and "/flydsl/" not in text.replace(module.__file__, "")
     assert not any("/flydsl/" in line for line in info.value._render_traceback_())
+
+
+def test_an_atom_that_does_not_fit_is_told_once(load: Any, kernel_text: Any) -> None:
+    """The call of the atom fails for the reason that the atom gave, which is not said again in other words."""
+    statement = ("fx.copy_atom_call(fx.make_copy_atom(fx.rocdl.BufferCopy32b(), fx.Float32), "
+                 "fx.slice(fx.logical_divide(X, fx.make_layout(1, 1)), (None, 0)), fx.make_rmem_tensor(1, fx.Float32))")
+    x = np.zeros(64, np.float32)
+    with pytest.raises(DSLCompileError, match="a buffer copy into registers reads") as info:
+        load(kernel_text(statement, HELPERS)).run(x, x.copy(), 1)
+    assert "cannot emit" not in str(info.value)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from .passes.mlir_utils import mlir_context
 from .passes.pipeline import MlirCompiler
 from .plan.entries import converters, positions
 from .specialization.call import Call, constexpr_signature, stable_signature, warn_unknown_hints
+from .specialization.drift import Globals
 from .specialization.environment import key_environment, recorded_reads
 from .specialization.jit_argument import resolve_parameter
 from .specialization.key import FunctionSnapshot, Identity, digest_of
@@ -91,6 +92,7 @@ class JitFunction:
         self._plain = _Bound(self, None)
         self._dispatch: Callable[..., Any] = _undecided
         self._instances: dict[int, _Bound] = {}
+        self._globals: dict[type | None, Globals] = {}  # of the first call, for each class of instances
         self._managers: dict[str, JitCacheManager] = {}
         self._environment_reads: set[str] = set()
         self._variants: dict[str, JitFunction] = {}
@@ -213,7 +215,7 @@ class JitFunction:
                 compiled = self._compiled.get(call.key)
                 if compiled is None:
                     reads = len(self._environment_reads)
-                    compiled = self._build(call)
+                    compiled = self._build_unchanged(call, bound_arguments.get(parameters.method_self or ""))
                     if len(self._environment_reads) != reads:
                         # The code reads the environment, which is part of the key and of the guards from now on.
                         call = self._resolve(owner, bound_arguments)
@@ -363,6 +365,19 @@ class JitFunction:
 
     # ---- compiling
 
+    def _build_unchanged(self, call: Call, instance: Any) -> CompiledFunction:
+        """`_build`, if the module globals that the function reads are those of its first call. RuntimeError if not."""
+        owner = None if instance is None else type(instance)
+        if owner in self._globals:
+            self._globals[owner].check(self.__qualname__)
+        before = Globals(call.live.globals)
+        try:
+            compiled = self._build(call)
+        finally:
+            before.note_effects()
+        self._globals[owner] = Globals(call.live.globals)
+        return compiled
+
     def _build(self, call: Call) -> CompiledFunction:
         """The specialisation that a package ships or that the disk cache has, or compiled and stored there."""
         warn_unknown_hints(call.hints)
@@ -378,12 +393,18 @@ class JitFunction:
     def _load_or_compile(self, call: Call, manager: JitCacheManager) -> CompiledArtifact:
         """What the disk cache has, else compiled and stored there: once, where several processes ask for it."""
         digest = call.digest(toolchain_fingerprint(call.backend))
-        artifact = manager.load(digest, otherwise=lambda: self._load_without_lines(call))
+
+        def without_lines() -> CompiledArtifact | None:
+            plain = self._without_lines(call)
+            return None if plain is None else plain[0].reload(plain[1])
+
+        artifact = manager.load(digest, otherwise=without_lines)
         if artifact is not None:
             return artifact
         if env.runtime.run_only:
+            manager, digest = self._without_lines(call) or (manager, digest)  # what COMPILE_ONLY stores under
             raise RuntimeError(
-                f"FLYDSL_RUNTIME_RUN_ONLY is set and {self.__name__} (manager key {self.manager_key}, key "
+                f"FLYDSL_RUNTIME_RUN_ONLY is set and {self.__name__} (manager key {manager.identity}, key "
                 f"{digest[:16]}) is not in {manager.directory} "
                 f"({'exists' if manager.directory.is_dir() else 'does not exist'})"
             )
@@ -397,23 +418,17 @@ class JitFunction:
                     manager.store(artifact.key, artifact, self._environment_reads)
         return artifact
 
-    def _load_without_lines(self, call: Call) -> CompiledArtifact | None:
-        """The same code from a cache that was filled for another device (COMPILE_ONLY), where line tables are off.
+    def _without_lines(self, call: Call) -> tuple[JitCacheManager, str] | None:
+        """Where a cache that was filled for another device (COMPILE_ONLY) has the same code: (manager, key).
 
-        Only where line tables are on because nobody said otherwise: a program that asks for them gets them.
+        None unless line tables are on because nobody said otherwise: a program that asks for them gets them.
         """
         if not env.debug.enable_debug_info or env.debug.options["enable_debug_info"].source() != "default":
             return None
         with env.override(enable_debug_info=False):
-            plain = replace(
-                call,
-                lines=False,
-                environment=key_environment(self._environment_reads),
-            )
+            plain = replace(call, lines=False, environment=key_environment(self._environment_reads))
             manager = self._manager(plain.backend, plain.identity)
-            if manager is None or not manager.directory.is_dir():
-                return None
-            return manager.reload(plain.digest(toolchain_fingerprint(plain.backend)))
+            return None if manager is None else (manager, plain.digest(toolchain_fingerprint(plain.backend)))
 
     def _compile(self, call: Call) -> CompiledArtifact:
         """Trace and lower, unless only back end options differ from an earlier compile; then generate code."""
@@ -467,6 +482,10 @@ class BoundJitFunction:
 
     def __init__(self, function: JitFunction, instance: Any) -> None:
         self.__func__, self.__self__ = function, instance
+
+    @property
+    def _bound_self(self) -> Any:
+        return self.__self__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         function = self.__func__

@@ -34,11 +34,20 @@ _BIN_OPS = {
     "xor": ("_xor", "_xor", None), "xchg": ("xchg", "xchg", "xchg"),
 }
 _LLVM_ORDERING = ("not_atomic", "unordered", "monotonic", "acquire", "release", "acq_rel", "seq_cst")
+_RELEASING = (AtomicOrdering.Release, AtomicOrdering.AcqRel)
+_ACQUIRING = (AtomicOrdering.Acquire, AtomicOrdering.AcqRel)
+# Orders that an access of the kind cannot have.
+_NOT_READ_AND_WRITTEN = (AtomicOrdering.NotAtomic, AtomicOrdering.Unordered)
+_NOT_FAILED = (*_NOT_READ_AND_WRITTEN, *_RELEASING)
+_NOT_FENCED = (*_NOT_READ_AND_WRITTEN, AtomicOrdering.Monotonic)
 
 
-def _ordering(value: Any) -> ir.Attribute:
+def _ordering(value: Any, what: str, refused: tuple[AtomicOrdering, ...]) -> ir.Attribute:
+    """The attribute of an order; TypeError if it is none, ValueError if ``what`` cannot have it."""
     if not isinstance(value, AtomicOrdering):
         raise TypeError(f"an AtomicOrdering expected, got {value!r}")
+    if value in refused:
+        raise ValueError(f"{what} cannot have the order {value.name}")
     number = {"not_atomic": 0, "unordered": 1, "monotonic": 2, "acquire": 4, "release": 5, "acq_rel": 6, "seq_cst": 7}
     i64 = ir.IntegerType.get_signless(64)
     return ir.IntegerAttr.get(i64, number[_LLVM_ORDERING[int(value)]])
@@ -94,7 +103,8 @@ def _rmw(kind: str, ptr: Any, value: Any, syncscope: Any, ordering: Any) -> Any:
     else:
         op = signed_op if signed else unsigned_op
     raw = dialect.atomicrmw(
-        getattr(dialect.AtomicBinOp, op), address, typed.ir_value(), _ordering(ordering), syncscope=_scope(syncscope)
+        getattr(dialect.AtomicBinOp, op), address, typed.ir_value(),
+        _ordering(ordering, what, _NOT_READ_AND_WRITTEN), syncscope=_scope(syncscope)
     )
     return typed._like(raw, dtype) if isinstance(typed, Vector) else dtype(raw)
 
@@ -139,7 +149,8 @@ def _float_by_integer(kind: str, ptr: Any, value: Any, is_positive: Any, syncsco
     unsigned_kind = "max" if kind == "min" else "min"
 
     def run(op: str) -> ir.Value:
-        return dialect.atomicrmw(getattr(dialect.AtomicBinOp, op), address, bits.ir_value(), _ordering(ordering),
+        return dialect.atomicrmw(getattr(dialect.AtomicBinOp, op), address, bits.ir_value(),
+                                 _ordering(ordering, f"atomic_f{kind}", _NOT_READ_AND_WRITTEN),
                                  syncscope=_scope(syncscope))
 
     if is_positive is None and bits.is_static():
@@ -185,7 +196,8 @@ def atomic_cas(ptr: Any, cmp: Any, val: Any, *, syncscope: Any = None,
     if cmp.dtype.is_float or cmp.dtype is Boolean or cmp.dtype.width not in _INTEGER_WIDTHS:
         raise TypeError(f"atomic_cas does not take {cmp.dtype}")
     pair = dialect.cmpxchg(
-        address, cmp.ir_value(), val.ir_value(), _ordering(success_ordering), _ordering(failure_ordering),
+        address, cmp.ir_value(), val.ir_value(), _ordering(success_ordering, "atomic_cas", _NOT_READ_AND_WRITTEN),
+        _ordering(failure_ordering, "atomic_cas that fails", _NOT_FAILED),
         syncscope=_scope(syncscope), weak=bool(weak) or None,
     )
     i1 = ir.IntegerType.get_signless(1)
@@ -198,10 +210,8 @@ def atomic_cas(ptr: Any, cmp: Any, val: Any, *, syncscope: Any = None,
     return cmp.dtype(part(cmp.dtype.ir_type, 0)), Boolean(part(i1, 1))
 
 
-def _access(order: Any, syncscope: Any, refused: tuple[Any, ...], what: str) -> dict[str, Any]:
-    ordering = _ordering(order)
-    if order in refused:
-        raise ValueError(f"a {what} cannot have the order {order.name}")
+def _access(order: Any, syncscope: Any, refused: tuple[AtomicOrdering, ...], what: str) -> dict[str, Any]:
+    ordering = _ordering(order, what, refused)
     if syncscope is not None and order is AtomicOrdering.NotAtomic:
         raise ValueError("syncscope needs an atomic memory_order")
     return {"ordering": ordering, "syncscope": _scope(syncscope)}
@@ -228,7 +238,7 @@ def generic_load(ptr: Pointer, *, dtype: Any = None, count: int | None = None,
     if invariant and (volatile or memory_order is not AtomicOrdering.NotAtomic or ptr.address_space.name != "Global"):
         raise ValueError(f"an invariant load is a plain one of global memory, got {ptr.address_space.name} memory, the "
                          f"order {getattr(memory_order, 'name', memory_order)}, volatile={volatile}")
-    order = _access(memory_order, syncscope, (AtomicOrdering.Release, AtomicOrdering.AcqRel), "load")
+    order = _access(memory_order, syncscope, _RELEASING, "a load")
     dtype = dtype if dtype is not None else ptr.element_type
     if isinstance(dtype, ir.Type):
         dtype = element_class(dtype)
@@ -253,7 +263,7 @@ def generic_store(ptr: Pointer, value: Any, *, memory_order: Any = AtomicOrderin
     """Store a scalar or vector with memory order and cache hints; errors as in `generic_load`."""
     if not isinstance(ptr, Pointer):
         raise TypeError(f"an fx.Pointer expected, got {type(ptr).__name__}")
-    order = _access(memory_order, syncscope, (AtomicOrdering.Acquire, AtomicOrdering.AcqRel), "store")
+    order = _access(memory_order, syncscope, _ACQUIRING, "a store")
     note_stored(ptr)
     typed = _value(value, ptr.element_type, "generic_store")
     if isinstance(typed, Vector) and typed.dtype is Boolean:
@@ -265,8 +275,8 @@ def generic_store(ptr: Pointer, value: Any, *, memory_order: Any = AtomicOrderin
 
 @dsl_loc_tracing
 def memory_fence(*, syncscope: Any = None, ordering: Any = AtomicOrdering.SeqCst) -> None:
-    """Order the memory accesses of this thread (`llvm.fence`)."""
-    attributes = {"ordering": _ordering(ordering)}
+    """Order the memory accesses of this thread (`llvm.fence`). ValueError for an order weaker than Acquire."""
+    attributes = {"ordering": _ordering(ordering, "a fence", _NOT_FENCED)}
     if scope := _scope(syncscope):
         attributes["syncscope"] = scope
     _emit.create("llvm.fence", attributes=attributes)

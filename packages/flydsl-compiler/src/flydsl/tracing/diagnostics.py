@@ -333,8 +333,9 @@ def diag_records_from_mlir_error(error: Any) -> list[DiagRecord]:
     records = [_record(info) for info in infos]
     # An unrolled copy says the same of each of its calls: once is enough.
     records = list({(r.message, r.chain): r for r in reversed(records)}.values())[::-1]
-    # A conversion that fails reports once more that it failed; the reason was said before.
-    return [r for i, r in enumerate(records) if not (i and "failed to legalize operation" in r.message)]
+    # A conversion that fails reports once more that it failed, as does the call of an atom; the reason was said before.
+    again = ("failed to legalize operation", " op cannot emit ")
+    return [r for i, r in enumerate(records) if not (i and any(text in r.message for text in again))]
 
 
 def _record(info: Any) -> DiagRecord:
@@ -372,9 +373,13 @@ def value_error(error: Any, context: str = "") -> DSLValueError:
     if records:
         # Layouts in the notation of the algebra, as `context` and the user's own print have them.
         message = re.sub(r"#fly\.(?:layout|int_tuple|tile)<([^<>]*)>", r"\1", records[0].message)
-        operation = context.partition(" of ")[0]
+        operation, _, operands = context.partition(" of ")
         said = not context or f"{operation} of " in message
-        message = message if said else f"{context}: {message.removeprefix(f'{operation}: ')}"
+        if not said:
+            # What the operation is made of names the same operands, or the operation in other words.
+            _, same, reason = message.partition(f" of {operands}: ")
+            head, _, rest = (reason if same else message).partition(": ")
+            message = f"{context}: {rest if head and head.replace(' ', '_') in operation else reason or message}"
         records[0] = replace(records[0], message=message)
     return DSLValueError(_elide(str(error)), records)
 

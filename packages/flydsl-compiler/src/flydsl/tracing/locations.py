@@ -128,10 +128,12 @@ def _callsite(frames: list[FrameType], depth: int) -> ir.Location:
 def _asked_for(func: Callable[..., Any], args: tuple[Any, ...]) -> str:
     """``logical_divide of (64):(1) by (3,5):(1,7)``: what an operation of the layout algebra was given."""
     name = getattr(func, "__name__", "")
-    if not name.endswith(("_divide", "_product", "composition", "complement", "coalesce", "_inverse")):
+    if not name.endswith(("_divide", "_product", "composition", "complement", "coalesce", "_inverse", "tile_to_shape",
+                          "recast_layout")):
         return ""
-    given = [_operand_text(a) for a in args]
-    return f"{name} of {' by '.join(given[:2])}" if all(given) else ""
+    # Of a recast the widths follow, which are no operands of the algebra.
+    given = [_operand_text(a) for a in args[:1 if name == "recast_layout" else 2]]
+    return f"{name} of {' by '.join(given)}" if given and all(given) else ""
 
 
 def _operand_text(value: Any) -> str:

@@ -26,6 +26,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from .receiver import attributes_read, member_of
 from .snapshot import FunctionSnapshot, body_digest, digest_of, is_library, with_places
 
 __all__ = ["FunctionSnapshot", "Identity", "NotPortable", "Reach", "Walker", "digest_of", "stable_digest"]
@@ -54,6 +55,8 @@ class Walker:
         codes, names: of the functions, in the order in which they were reached; the texts have neither. What
             `dataclass` generates has no name here.
         modules: of the functions.
+        globals: what jit functions, kernels and functions of the first one's folder load by name, but callables and
+            modules: {name with its module: namespace}.
         private: whether something can only be known by being the same object in the same process.
     """
 
@@ -65,6 +68,7 @@ class Walker:
         self.codes: list[types.CodeType] = []
         self.names: list[str] = []
         self.modules: dict[str, None] = {}
+        self.globals: dict[tuple[str, str], dict[str, Any]] = {}
         self.unguarded = self.private = False
 
     def text(self, value: Any) -> str:
@@ -99,7 +103,7 @@ class Walker:
         if isinstance(value, types.ModuleType):
             return f"module:{value.__name__}"
         if isinstance(value, types.MethodType):
-            return f"method:{self.text(value.__func__)}:{self.text(value.__self__)}"
+            return f"method:{self.text(value.__func__)}:{self.receiver(value.__func__, value.__self__)}"
         if isinstance(value, type):
             return self._class(value)
         snapshot = getattr(value, "_original", None)
@@ -119,7 +123,10 @@ class Walker:
 
     def _attributes(self, value: Any, fields: dict[str, Any]) -> str:
         self._watch_fields(value, fields)
-        return f"({','.join(f'{k}={self.text(v)}' for k, v in sorted(fields.items()))})"
+        return self._named(fields)
+
+    def _named(self, values: dict[str, Any]) -> str:
+        return f"({','.join(f'{k}={self.text(v)}' for k, v in sorted(values.items()))})"
 
     def _items(self, kind: str, value: dict[Any, Any]) -> str:
         return f"{kind}[{','.join(f'{self.text(k)}={self.text(v)}' for k, v in value.items())}]"
@@ -129,16 +136,17 @@ class Walker:
         extra = [repr(getattr(value, "known_block_size", None)), repr(getattr(value, "_name", None))]
         bound = getattr(value, "_bound_self", None)
         if bound is not None:
-            extra.append(self.text(bound))
+            extra.append(self.receiver(value, bound))
         hints = getattr(value, "compile_hints", None)
         if hints:
             extra.append(self.text(hints))
-        return self.function(snapshot, ",".join(extra))
+        return self.function(snapshot, ",".join(extra), decorated=True)
 
-    def function(self, snapshot: FunctionSnapshot, extra: str = "") -> str:
+    def function(self, snapshot: FunctionSnapshot, extra: str = "", decorated: bool = False) -> str:
         """A function with everything that it reaches."""
         function: Any = snapshot.function
         name = f"{function.__module__}.{function.__qualname__}"
+        fixed = decorated or not self.codes or _folder(snapshot.code) == _folder(self.codes[0])
         self.codes.append(snapshot.code)
         self.names.append(name)
         self.modules[snapshot.module] = None
@@ -149,7 +157,24 @@ class Walker:
             texts.append(f"{key}={text}")
             if not callable(value) and not isinstance(value, types.ModuleType):
                 self.parts[f"{name}: {key}"] = text
+                if fixed and key in function.__globals__:
+                    self.globals[snapshot.module, key] = function.__globals__
         return f"function:{extra}({','.join(texts)})"
+
+    def receiver(self, function: Any, instance: Any) -> str:
+        """What a method may read of the instance that it is bound to: all of it, if not only by names of attributes."""
+        names, fields = attributes_read(function, instance), _fields(instance)
+        if names is None or fields is None:
+            return self.text(instance)
+        # It counts as not seen: what reaches it in another way may read more of it.
+        cls = type(instance)
+        for base in cls.__mro__:
+            if not is_library(base.__module__):
+                self.watch.append(("type", base, dict(vars(base))))
+        self._watch_fields(instance, fields, names)
+        found = {f"{owner.__qualname__}.{n}": m for n in names for owner, m in member_of(cls, n)}
+        found.update({n: fields[n] for n in names & fields.keys()})
+        return f"receiver:{cls.__module__}.{cls.__qualname__}{self._named(found)}"
 
     def _private(self, value: Any) -> str:
         """What can only be known by being the same object in the same process."""
@@ -175,7 +200,7 @@ class Walker:
         declared = self._dataclass(cls, members) if "__dataclass_params__" in members else ""
         if issubclass(cls, tuple) and "_field_defaults" in members:
             self._named_tuple(members)
-        return f"class:{name}({bases}){declared}({','.join(f'{k}={self.text(v)}' for k, v in sorted(members.items()))})"
+        return f"class:{name}({bases}){declared}{self._named(members)}"
 
     def _dataclass(self, cls: type, members: dict[str, Any]) -> str:
         """What a dataclass was declared with. That decides what the decorator adds to it, which leaves ``members``: it
@@ -283,15 +308,18 @@ class Walker:
                 return f"buffer:{buffer.format}:{buffer.shape}:{hashlib.sha256(buffer.tobytes()).hexdigest()}"
         return None
 
-    def _watch_fields(self, value: Any, fields: dict[str, Any]) -> None:
+    def _watch_fields(self, value: Any, fields: dict[str, Any], names: frozenset[str] | None = None) -> None:
+        """Guards of the fields of an object: of those with these names, or of all."""
         own = getattr(value, "__dict__", None)
-        if type(own) is dict and value.__dict__ is own:
-            self.watch.append(("dict", own, dict(own)))
-        else:
+        if type(own) is not dict or value.__dict__ is not own:
             self.unguarded = self.unguarded or own is not None
             own = {}
+        elif names is None:
+            self.watch.append(("dict", own, dict(own)))
+        else:
+            self.watch += [("item", own, n, own[n]) if n in own else ("item", own, n) for n in sorted(names)]
         for field, content in fields.items():
-            if field not in own:
+            if field not in own and (names is None or field in names):
                 self.watch.append(("attr", value, field, content))
 
 
@@ -307,6 +335,10 @@ def _is_generated(cls: type, name: str, method: Any) -> bool:
     # Python 3.10 keeps no qualified name of code: there, methods that `exec` made in a class count as generated, too.
     return (method.__code__.co_filename == "<string>" and getattr(method.__code__, "co_qualname", made) == made
             and method.__qualname__ in (made, f"{cls.__qualname__}.{name}"))
+
+
+def _folder(code: types.CodeType) -> str:
+    return os.path.dirname(code.co_filename)
 
 
 class NotPortable(Exception):
@@ -375,7 +407,7 @@ class Reach:
 
     def __init__(self, snapshot: FunctionSnapshot, walker: Walker, instance: Any = None) -> None:
         text = walker.function(snapshot)
-        self._text = text if instance is None else text + walker.text(instance)
+        self._text = text if instance is None else text + walker.receiver(snapshot, instance)
         self._codes, self._names, self._parts = walker.codes, walker.names, walker.parts
         self._modules, self._private = tuple(walker.modules), walker.private
         self._digests: dict[bool, str] = {}
@@ -426,10 +458,11 @@ class Identity:
 
     Args:
         snapshot: the function.
-        instance: the object that a method is bound to; its class and attributes belong to the identity.
+        instance: the object that a method is bound to; what the method may read of it belongs to the identity.
 
     Attributes:
         guards: of the last walk; None where nothing can tell whether something has changed.
+        globals: module globals that the last walk found to be read, see `Walker.globals`.
     """
 
     def __init__(self, snapshot: FunctionSnapshot, instance: Any = None) -> None:
@@ -437,6 +470,7 @@ class Identity:
         self._reach: Reach | None = None
         self._ascribed: dict[Reach, Reach] = {}
         self.guards: Any = None
+        self.globals: dict[tuple[str, str], dict[str, Any]] = {}
 
     def current(self) -> bool:
         """Whether nothing that was reached has changed since the last walk; False also where none can tell."""
@@ -450,6 +484,7 @@ class Identity:
             walker = Walker()
             found = Reach(self._snapshot, walker, self._instance())
             self._reach = self._ascribed.get(found, found)
+            self.globals = walker.globals
             # Without guards each call walks, which is slow but never stale.
             self.guards = None if walker.unguarded else Guards(walker.watch)
         return self._reach

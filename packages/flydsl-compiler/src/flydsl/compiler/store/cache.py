@@ -94,7 +94,7 @@ class JitCacheManager:
 
     def __init__(self, root: Path, name: str, identity: str) -> None:
         safe = "".join(c if c.isalnum() and c.isascii() or c in "_.-" else "_" for c in name)
-        self.root, self.directory = root, root / f"{safe}_{identity}"
+        self.root, self.identity, self.directory = root, identity, root / f"{safe}_{identity}"
         self._counts = _Counts()
 
     def path(self, key: str) -> Path:
