@@ -300,7 +300,7 @@ def test_preshuffle_layouts(element):
 
     @flyc.kernel
     def places_kernel(out):
-        layout = common.make_preshuffle_b_layout(c_n=n, c_k=k, elem_bytes=element)
+        layout = common.make_preshuffle_b_layout(fx.arith, c_n=n, c_k=k, elem_bytes=element)
         row, col = fx.block_idx.x, fx.thread_idx.x
         where = (row // 16, col // block, col % block // pack, row % 16, col % pack)
         (pointer(out, fx.Int32) + (row * k + col)).store(fx.get_scalar(fx.crd2idx(where, layout)))
@@ -314,7 +314,7 @@ def test_preshuffle_layouts(element):
     with pytest.raises(ValueError, match="multiple of 16"):
         common.make_preshuffle_b_layout(c_n=40, c_k=k)
     with pytest.raises(ValueError, match="multiple of 32 and K of 256"):
-        common.make_preshuffle_scale_layout(c_mn=32, c_k=128)
+        common.make_preshuffle_scale_layout(fx.arith, c_mn=32, c_k=128)
 
 
 # ------------------------------------------------------------------------------------------- epilogues
