@@ -34,9 +34,6 @@ def exchange_kernel(source, out, offset: fx.Constexpr):
 
 @pytest.mark.parametrize("offset", [1, 2, 4, 8])
 def test_lane_exchange(offset):
-    if target().matrix != "mfma" and offset > 2:
-        pytest.skip("rows of gfx10 and later have no shift out of a bank to fill the other lanes")
-
     @flyc.jit
     def run(source, out):
         exchange_kernel(source, out, offset).launch(grid=(1,), block=(THREADS,))
@@ -315,6 +312,30 @@ def test_preshuffle_layouts(element):
         common.make_preshuffle_b_layout(c_n=40, c_k=k)
     with pytest.raises(ValueError, match="multiple of 32 and K of 256"):
         common.make_preshuffle_scale_layout(fx.arith, c_mn=32, c_k=128)
+
+
+@flyc.kernel
+def order_kernel(out, rows: fx.Int32, columns: fx.Constexpr, group: fx.Constexpr, dies: fx.Constexpr):
+    bx, by = common.xcd_remap_bx_by(fx.block_idx.x, fx.block_idx.y, rows, tile_m=16, tile_n=64, N=64 * columns,
+                                    xcd_swizzle=group, num_xcds=dies)
+    at = fx.block_idx.y * fx.grid_dim.x + fx.block_idx.x
+    (pointer(out, fx.Int32) + at).store(fx.Int32(bx) * columns + by)
+
+
+@pytest.mark.parametrize(("rows", "columns", "group", "dies"),
+                         [(5, 3, 2, 8), (16, 8, 4, 8), (7, 9, 3, 4), (1, 5, 4, 8)])
+def test_order_of_blocks_over_dies(rows, columns, group, dies):
+    """Each die has consecutive blocks of the order by groups of block rows; every block is there once."""
+    @flyc.jit
+    def run(out, m: fx.Int32):
+        order_kernel(out, m, columns, group, dies).launch(grid=(rows, columns), block=(1,))
+
+    out = torch.full((rows * columns,), -1, dtype=torch.int32)
+    run(out, 16 * rows - 3)
+    order = [row * columns + column for first in range(0, rows, group) for column in range(columns)
+             for row in range(first, min(first + group, rows))]
+    launched = [i for die in range(dies) for i in range(die, len(order), dies)]
+    assert out[launched].tolist() == order
 
 
 # ------------------------------------------------------------------------------------------- epilogues
