@@ -281,7 +281,8 @@ def test_index_arithmetic():
             offset = row * 128 + col
             assert common.swizzle_128(row, col) == offset ^ (((offset % 2048) >> 8) << 4)
     assert common.pow2_shift(64) == 6 and common.udiv_const(77, 12) == 6 and common.urem_const(77, 16) == 13
-    assert common.tile_chunk_coord_i32(5 * 4, 2, 256, 32) == divmod(5 * 4 + 2 * 1024, 32)
+    assert common.tile_chunk_coord_i32(tx_i32_base=5 * 4, i=2, total_threads=256, layout_tile_div4=32) == divmod(
+        5 * 4 + 2 * 1024, 32)
     with pytest.raises(ValueError, match="power of two"):
         common.pow2_shift(12)
 
@@ -312,6 +313,27 @@ def test_preshuffle_layouts(element):
         common.make_preshuffle_b_layout(c_n=40, c_k=k)
     with pytest.raises(ValueError, match="multiple of 32 and K of 256"):
         common.make_preshuffle_scale_layout(fx.arith, c_mn=32, c_k=128)
+
+
+@flyc.kernel
+def chunks_kernel(out):
+    thread = fx.thread_idx.x
+    for i in fx.range_constexpr(3):
+        row, column = common.tile_chunk_coord_i32(
+            fx.arith, tx_i32_base=thread * 4, i=i, total_threads=64,
+            layout_tile_div4=fx.make_layout((48, 16), (16, 1)))
+        (pointer(out, fx.Int32) + (row * 16 + column)).store(thread + 64 * i)
+
+
+def test_chunks_of_a_tile_by_its_layout():
+    """Threads have chunks of four in the order of memory."""
+    @flyc.jit
+    def run(out):
+        chunks_kernel(out).launch(grid=(1,), block=(64,))
+
+    out = torch.full((48 * 16,), -1, dtype=torch.int32)
+    run(out)
+    assert out[::4].tolist() == list(range(192)) and (out.view(-1, 4)[:, 1:] == -1).all()
 
 
 @flyc.kernel
