@@ -98,7 +98,7 @@ def pick_tile(M: int, N: int, K: int) -> dict[str, int]:
     """
     found = target()
     found.require("pick_tile", RDNA3)
-    fitting = []
+    fitting: list[tuple[_Registers, bool]] = []
     for registers, least, long in _LADDER:
         m, n, k = registers.size()
         if M % m == 0 and N % n == 0 and K % k == 0 and K >= 2 * k and (K >= long or not fitting):
