@@ -98,6 +98,8 @@ def _mega(rank, ranks, scheme, most, limit):
         assert y.shape == x.shape and y.dtype == torch.bfloat16
         assert _is_near(y, _expected(x, weights, ids, w1, w2, limit))
         assert torch.equal(moe.forward(x, weights, ids), y)  # wherever rows come to lie
+    codes, scales = moe.quantize(x)
+    assert torch.equal(moe.forward_prequant(codes, scales.view(torch.float8_e8m0fnu), weights, ids), y)
     stream = rt.Stream()
     for options in ({}, {"stream": stream}):
         whole = moe.forward(x.clone(), weights.clone(), ids.clone(), slice_output=False, **options)

@@ -58,7 +58,7 @@ NAMES = {  # module: name: its arguments with their defaults; * before those tha
         "MegaMoEV2":
             "* rank world_size model_dim inter_dim experts topk quant='a8w4' w1 w1_scale w2 w2_scale max_tok_per_rank "
             "mega_scheme='fixedslot' swiglu_limit=0.0",
-        "MegaMoEV2.forward": "self x wts topk_ids * stream=None slice_output=True",
+        "MegaMoEV2.forward": "self x_bf16 wts topk_ids * stream=None slice_output=True",
         "MegaMoEV2.forward_prequant": "self x_q scales wts topk_ids * stream=None slice_output=True",
         "MegaMoEV2.quantize": "self x",
         "select_mega_moe_config": "tokens mtpr * experts_per_rank=48 model_dim=7168 inter_dim=3072",

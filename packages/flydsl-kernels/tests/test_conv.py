@@ -330,13 +330,21 @@ def test_older_builder_of_sums(channels):
 
 
 @needs("gfx94", "gfx95", "gfx12")
-def test_older_builder_of_fp8():
-    x, w = random(1, 16, 1, 6, 6).to(fp8_dtype()), random(8, 16, 1, 3, 3, seed=1).to(fp8_dtype())
-    launch = compile_conv3d_implicit_fp8(1, 16, 1, 6, 6, 8, 1, 3, 3, 1, 1, 1, 0, 1, 1, wgm=4)
+@pytest.mark.parametrize(("channels", "filled"), [(16, 256), (32, 384)])
+def test_older_builder_of_fp8(channels, filled):
+    """Also of weights whose rows the caller filled up to whole tiles of 128, and two at least."""
+    x = random(1, channels, 1, 6, 6).to(fp8_dtype())
+    w = random(8, channels, 1, 3, 3, seed=1).to(fp8_dtype())
+    launch = compile_conv3d_implicit_fp8(1, channels, 1, 6, 6, 8, 1, 3, 3, 1, 1, 1, 0, 1, 1, wgm=4)
     expected = ops.conv(x, w, None, 1, (0, 1, 1))
-    y = torch.full_like(expected, torch.nan)
-    launch(y, x.movedim(1, -1).contiguous(), w.movedim(1, -1).contiguous())
-    assert torch.equal(y, expected)
+    last = w.movedim(1, -1).contiguous()
+    rows = torch.zeros(8, filled, dtype=torch.uint8)
+    rows[:, : 9 * channels] = last.view(torch.uint8).view(8, -1)
+    for weight in (last, rows.view(fp8_dtype()), rows.view(fp8_dtype()).view(-1)):
+        launch(y := torch.full_like(expected, torch.nan), x.movedim(1, -1).contiguous(), weight)
+        assert torch.equal(y, expected)
+    with pytest.raises(ValueError, match="w_ktrsc must have shape"):
+        launch(y, x.movedim(1, -1).contiguous(), rows[:, :-1])
 
 
 @pytest.mark.parametrize("shape", [(1, 64, 4, 4, 4), (2, 48, 2, 5, 10), (1, 144, 1, 1, 37), (3, 16, 1, 1, 1)])

@@ -322,7 +322,8 @@ def test_wmma_module_takes_rows_that_are_apart(out):
 
 
 @needs("gfx11")
-@pytest.mark.parametrize(("m", "n", "k", "tile"), [(64, 128, 256, (32, 64, 64)), (1024, 1024, 1024, (128, 64, 32)),
+@pytest.mark.parametrize(("m", "n", "k", "tile"), [(64, 128, 256, (32, 64, 64)), (64, 96, 256, (32, 32, 64)),
+                                                   (64, 128, 2048, (32, 32, 64)), (1024, 1024, 1024, (128, 64, 32)),
                                                    (4096, 8192, 256, (256, 256, 32)),
                                                    (2560, 2048, 128, (128, 128, 32))])
 def test_tiles_of_rdna3(m, n, k, tile):

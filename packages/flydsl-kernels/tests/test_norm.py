@@ -59,7 +59,7 @@ def test_layernorm(m, n, dtype):
     variance = x.double().var(-1, correction=0)
     close(rstd.check() * torch.sqrt(variance + 1e-5), torch.ones(m), 1e-3)
     added, out = Guarded(m, n, dtype=kind), Guarded(m, n, dtype=kind)
-    norm.build_fused_add_layernorm_module(n, dtype)(x, residual, weight, bias, out.out, added.out, m)
+    norm.build_fused_add_layernorm_module(n, dtype=dtype)(x, residual, weight, bias, out.out, added.out, m)
     total = (x.float() + residual.float()).to(kind)
     assert torch.equal(added.check(), total)
     check(out.check(), reference(total, weight, bias), dtype)

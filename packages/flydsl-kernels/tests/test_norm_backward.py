@@ -67,7 +67,7 @@ def test_layernorm(m, n, dtype):
     mean = x.double().mean(-1)
     rstd = torch.rsqrt(x.double().var(-1, correction=0) + 1e-5).float()
     dx, dw, db = Guarded(m, n, dtype=DTYPES[dtype]), torch.zeros(n), torch.zeros(n)
-    norm.build_layernorm_bwd_module(n, dtype)(x, weight, dy, mean.float(), rstd, dx.out, dw, db, m)
+    norm.build_layernorm_bwd_module(n, dtype=dtype)(x, weight, dy, mean.float(), rstd, dx.out, dw, db, m)
     close(dx.check(), x64.grad, DX[dtype])
     assert_weight_gradient(dw, w64.grad, dtype)
     assert_weight_gradient(db, b64.grad, dtype)

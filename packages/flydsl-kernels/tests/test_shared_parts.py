@@ -34,9 +34,6 @@ def exchange_kernel(source, out, offset: fx.Constexpr):
 
 @pytest.mark.parametrize("offset", [1, 2, 4, 8])
 def test_lane_exchange(offset):
-    if target().matrix != "mfma" and offset > 2:
-        pytest.skip("rows of gfx10 and later have no shift out of a bank to fill the other lanes")
-
     @flyc.jit
     def run(source, out):
         exchange_kernel(source, out, offset).launch(grid=(1,), block=(THREADS,))
@@ -284,7 +281,8 @@ def test_index_arithmetic():
             offset = row * 128 + col
             assert common.swizzle_128(row, col) == offset ^ (((offset % 2048) >> 8) << 4)
     assert common.pow2_shift(64) == 6 and common.udiv_const(77, 12) == 6 and common.urem_const(77, 16) == 13
-    assert common.tile_chunk_coord_i32(5 * 4, 2, 256, 32) == divmod(5 * 4 + 2 * 1024, 32)
+    assert common.tile_chunk_coord_i32(tx_i32_base=5 * 4, i=2, total_threads=256, layout_tile_div4=32) == divmod(
+        5 * 4 + 2 * 1024, 32)
     with pytest.raises(ValueError, match="power of two"):
         common.pow2_shift(12)
 
@@ -300,7 +298,7 @@ def test_preshuffle_layouts(element):
 
     @flyc.kernel
     def places_kernel(out):
-        layout = common.make_preshuffle_b_layout(c_n=n, c_k=k, elem_bytes=element)
+        layout = common.make_preshuffle_b_layout(fx.arith, c_n=n, c_k=k, elem_bytes=element)
         row, col = fx.block_idx.x, fx.thread_idx.x
         where = (row // 16, col // block, col % block // pack, row % 16, col % pack)
         (pointer(out, fx.Int32) + (row * k + col)).store(fx.get_scalar(fx.crd2idx(where, layout)))
@@ -314,7 +312,52 @@ def test_preshuffle_layouts(element):
     with pytest.raises(ValueError, match="multiple of 16"):
         common.make_preshuffle_b_layout(c_n=40, c_k=k)
     with pytest.raises(ValueError, match="multiple of 32 and K of 256"):
-        common.make_preshuffle_scale_layout(c_mn=32, c_k=128)
+        common.make_preshuffle_scale_layout(fx.arith, c_mn=32, c_k=128)
+
+
+@flyc.kernel
+def chunks_kernel(out):
+    thread = fx.thread_idx.x
+    for i in fx.range_constexpr(3):
+        row, column = common.tile_chunk_coord_i32(
+            fx.arith, tx_i32_base=thread * 4, i=i, total_threads=64,
+            layout_tile_div4=fx.make_layout((48, 16), (16, 1)))
+        (pointer(out, fx.Int32) + (row * 16 + column)).store(thread + 64 * i)
+
+
+def test_chunks_of_a_tile_by_its_layout():
+    """Threads have chunks of four in the order of memory."""
+    @flyc.jit
+    def run(out):
+        chunks_kernel(out).launch(grid=(1,), block=(64,))
+
+    out = torch.full((48 * 16,), -1, dtype=torch.int32)
+    run(out)
+    assert out[::4].tolist() == list(range(192)) and (out.view(-1, 4)[:, 1:] == -1).all()
+
+
+@flyc.kernel
+def order_kernel(out, rows: fx.Int32, columns: fx.Constexpr, group: fx.Constexpr, dies: fx.Constexpr):
+    bx, by = common.xcd_remap_bx_by(fx.block_idx.x, fx.block_idx.y, rows, tile_m=16, tile_n=64, N=64 * columns,
+                                    xcd_swizzle=group, num_xcds=dies)
+    at = fx.block_idx.y * fx.grid_dim.x + fx.block_idx.x
+    (pointer(out, fx.Int32) + at).store(fx.Int32(bx) * columns + by)
+
+
+@pytest.mark.parametrize(("rows", "columns", "group", "dies"),
+                         [(5, 3, 2, 8), (16, 8, 4, 8), (7, 9, 3, 4), (1, 5, 4, 8)])
+def test_order_of_blocks_over_dies(rows, columns, group, dies):
+    """Each die has consecutive blocks of the order by groups of block rows; every block is there once."""
+    @flyc.jit
+    def run(out, m: fx.Int32):
+        order_kernel(out, m, columns, group, dies).launch(grid=(rows, columns), block=(1,))
+
+    out = torch.full((rows * columns,), -1, dtype=torch.int32)
+    run(out, 16 * rows - 3)
+    order = [row * columns + column for first in range(0, rows, group) for column in range(columns)
+             for row in range(first, min(first + group, rows))]
+    launched = [i for die in range(dies) for i in range(die, len(order), dies)]
+    assert out[launched].tolist() == order
 
 
 # ------------------------------------------------------------------------------------------- epilogues

@@ -143,7 +143,7 @@ class MegaMoEV2:
                    stream=stream)
         return out.view(torch.float8_e4m3fn), scales
 
-    def forward(self, x: Any, wts: Any, topk_ids: Any, *, stream: Any = None, slice_output: bool = True) -> Any:
+    def forward(self, x_bf16: Any, wts: Any, topk_ids: Any, *, stream: Any = None, slice_output: bool = True) -> Any:
         """bf16 (T, model) of bf16 (T, model), f32 (T, k) weights and i32 (T, k) experts.
 
         With ``slice_output=False`` the result has `max_tok_per_rank` rows, those beyond T zero. With a `stream` the
@@ -152,7 +152,7 @@ class MegaMoEV2:
         Raises:
             CollectiveError: a rank did not come, or called something else. ValueError, TypeError: the operands.
         """
-        return self.forward_prequant(*self.quantize(x, stream=stream), wts, topk_ids, stream=stream,
+        return self.forward_prequant(*self.quantize(x_bf16, stream=stream), wts, topk_ids, stream=stream,
                                      slice_output=slice_output)
 
     def forward_prequant(self, x_q: Any, scales: Any, wts: Any, topk_ids: Any, *, stream: Any = None,
@@ -164,7 +164,7 @@ class MegaMoEV2:
         count = x_q.shape[0]
         for name, array, shape, dtypes in (
                 ("x", x_q, (count, self.model), (torch.float8_e4m3fn, torch.uint8)),
-                ("scales", scales, (count, self.model // GROUP), (torch.uint8,)),
+                ("scales", scales, (count, self.model // GROUP), (torch.uint8, torch.float8_e8m0fnu)),
                 ("wts", wts, (count, self.topk), (torch.float32,)),
                 ("topk_ids", topk_ids, (count, self.topk), (torch.int32,))):
             if tuple(array.shape) != shape or count > self.most:
@@ -176,7 +176,8 @@ class MegaMoEV2:
         self.memory.check(f"before {where}")
         ids = nonempty(topk_ids.contiguous())
         tensors = dict(self._weights, **self._own, ids=ids, weights=nonempty(wts.contiguous()),
-                       x=nonempty(x_q.contiguous()).view(torch.uint8), x_scale=nonempty(scales.contiguous()))
+                       x=nonempty(x_q.contiguous()).view(torch.uint8),
+                       x_scale=nonempty(scales.contiguous()).view(torch.uint8))
         self._used = tensors  # a stream that torch does not know may still read them when the caller has dropped them
         routes, bases, limit = count * self.topk, self.memory.bases, self.memory.limit
         self._run(build_stage1(self._stage1), "stage 1", stream, tensors, bases, self._rank, routes,

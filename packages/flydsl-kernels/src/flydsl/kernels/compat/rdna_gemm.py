@@ -82,9 +82,11 @@ class _Registers:
         return 16 * self.reg_m * self.waves_m, 16 * self.reg_n * self.waves_n, 16 * self.reg_k
 
 
-#: Tiles of RDNA3 with the workgroups that each is for, per compute unit: the first that has as many is taken.
-_LADDER = ((_Registers(4, 4, 2, 4, 4), 5.0), (_Registers(4, 4, 2, 2, 2), 2.5), (_Registers(4, 2, 2, 2, 2), 1.0),
-           (_Registers(2, 2, 4, 2, 2), 0.25), (_Registers(1, 2, 4, 2, 2), 0.0))
+#: Tiles of RDNA3, the workgroups that each is for, per compute unit, and the least K where a larger one divides the
+#: problem: the first that has as many is taken.
+_LADDER = ((_Registers(4, 4, 2, 4, 4), 5.0, 0), (_Registers(4, 4, 2, 2, 2), 2.5, 0),
+           (_Registers(4, 2, 2, 2, 2), 1.0, 0), (_Registers(2, 2, 4, 2, 2), 0.25, 0),
+           (_Registers(1, 2, 4, 2, 2), 0.25, 0), (_Registers(1, 1, 4, 2, 2), 0.0, 2048))
 
 
 def pick_tile(M: int, N: int, K: int) -> dict[str, int]:
@@ -96,13 +98,13 @@ def pick_tile(M: int, N: int, K: int) -> dict[str, int]:
     """
     found = target()
     found.require("pick_tile", RDNA3)
-    fitting = []
-    for registers, least in _LADDER:
+    fitting: list[tuple[_Registers, bool]] = []
+    for registers, least, long in _LADDER:
         m, n, k = registers.size()
-        if M % m == 0 and N % n == 0 and K % k == 0 and K >= 2 * k:
+        if M % m == 0 and N % n == 0 and K % k == 0 and K >= 2 * k and (K >= long or not fitting):
             fitting.append((registers, cdiv(M, m) * cdiv(N, n) >= least * found.compute_units))
-    require("pick_tile", bool(fitting), f"no tile divides {M} x {N} x {K}: M must be a multiple of 32, N and K of 64, "
-            "and K at least 128; gemm_a16w16 takes any size")
+    require("pick_tile", bool(fitting), f"no tile divides {M} x {N} x {K}: M and N must be multiples of 32, K of 64, "
+            "and at least 128; gemm_a16w16 takes any size")
     return asdict(next((registers for registers, busy in fitting if busy), fitting[-1][0]))
 
 

@@ -12,11 +12,14 @@ from ..host.arrays import launch as run
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..host.tuned import forced
+from ..parts.index import align_up
 from ..settings import kernels as settings
 from ..target import kept, target
 from .config import TILES
 
 __all__ = ["compile_conv3d_implicit", "compile_conv3d_implicit_fp8", "conv3d_implicit", "conv3d_implicit_fp8"]
+
+FP8_BLOCK, FP8_REDUCTION = 128, 256  # what callers fill up the rows of fp8 weights to: multiples, and the least
 
 
 def conv3d_implicit(x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, *, splitk: Any = None,
@@ -87,13 +90,19 @@ def compile_conv3d_implicit(n: int, c: int, d: int, h: int, w: int, k: int, kt: 
 def compile_conv3d_implicit_fp8(n: int, c: int, d: int, h: int, width: int, k: int, kt: int, kh: int, kw: int, st: int,
                                 sh: int, sw: int, pt: int, ph: int, pw: int, has_bias: bool = False,
                                 wgm: int = 1) -> Callable[..., None]:
-    """:func:`compile_conv3d_implicit` of the chip's fp8, to bfloat16."""
+    """:func:`compile_conv3d_implicit` of the chip's fp8, to bfloat16.
+
+    w_ktrsc may also have the rows that callers fill up with zeros for tiles of 128: (k, kt kh kw c rounded up to
+    that, and at least 256).
+    """
     return _launcher("compile_conv3d_implicit_fp8", (n, d, h, width, c), (k, kt, kh, kw, c), (st, sh, sw), (pt, ph, pw),
-                     has_bias, 1)
+                     has_bias, 1, filled=max(FP8_REDUCTION, align_up(kt * kh * kw * c, FP8_BLOCK)))
 
 
 def _launcher(where: str, x_shape: tuple[int, ...], w_shape: tuple[int, ...], stride: tuple[int, ...],
-              padding: tuple[int, ...], has_bias: bool, element_bytes: int, sums: bool = False) -> Callable[..., None]:
+              padding: tuple[int, ...], has_bias: bool, element_bytes: int, sums: bool = False,
+              filled: int = 0) -> Callable[..., None]:
+    """`filled`: elements of the weight's rows where the caller filled them up with zeros."""
     from .op import CONV, checked_sizes, plan_sums
 
     x_first, w_first = ((shape[0], shape[-1], *shape[1:-1]) for shape in (x_shape, w_shape))
@@ -102,6 +111,8 @@ def _launcher(where: str, x_shape: tuple[int, ...], w_shape: tuple[int, ...], st
     sums_shape = x_shape[0] * math.prod(sizes), w_shape[0]
 
     def launch(y: Any, x_ndhwc: Any, w_ktrsc: Any, bias: Any = None, stream: Any = None) -> None:
+        if math.prod(w_ktrsc.shape) == w_shape[0] * filled:
+            w_ktrsc = w_ktrsc.reshape(w_shape[0], filled)[:, : math.prod(w_shape[1:])].reshape(w_shape)
         unfinished = sums and dtype_name(y, f"{where}: y", ("f32", "f16", "bf16")) == "f32"
         for name, array, shape in (("y", y, sums_shape if unfinished else y_shape), ("x_ndhwc", x_ndhwc, x_shape),
                                    ("w_ktrsc", w_ktrsc, w_shape)):

@@ -121,12 +121,12 @@ def build_fused_add_rmsnorm_bwd_two_stage_module(N: int, dtype_str: str, num_pro
 
 
 @builder
-def build_layernorm_bwd_module(N: int, dtype_str: str, *, weight_dtype_str: str | None = None, target: Target):
+def build_layernorm_bwd_module(N: int, dtype: str, *, weight_dtype_str: str | None = None, target: Target):
     """``launch(Input, Gamma, DY, Mean, Rstd, DX, DGamma, DBias, m_in, stream=None)``.
 
     DGamma and DBias are f32[N] and must be zero: the kernel adds to them atomically.
     """
-    config = make_config("build_layernorm_bwd_module", target, N, dtype_str, centered=True,
+    config = make_config("build_layernorm_bwd_module", target, N, dtype, centered=True,
                          weight_dtype=weight_dtype_str)
 
     @flyc.jit

@@ -54,13 +54,13 @@ def build_layernorm_module(N: int, dtype_str: str, store_stats: bool = False, ep
 
 
 @builder
-def build_fused_add_layernorm_module(N: int, dtype_str: str, *, eps: float = EPS,
+def build_fused_add_layernorm_module(N: int, dtype: str, *, eps: float = EPS,
                                      weight_dtype_str: str | None = None, target: Target):
     """``launch(Input, ResidualIn, Gamma, Beta, Output, ResidualOut, m_in, stream=None)``.
 
     ``ResidualOut = Input + ResidualIn``, added in f32 and rounded; the norm is that of the rounded sum.
     """
-    config = make_config("build_fused_add_layernorm_module", target, N, dtype_str, centered=True, fused=True, eps=eps,
+    config = make_config("build_fused_add_layernorm_module", target, N, dtype, centered=True, fused=True, eps=eps,
                          weight_dtype=weight_dtype_str)
 
     @flyc.jit

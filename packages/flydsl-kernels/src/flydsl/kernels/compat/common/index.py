@@ -30,15 +30,20 @@ def split_row_major_2d(index: Any, columns: int) -> tuple[Any, Any]:
     return div(index, columns), mod(index, columns)
 
 
-def tile_chunk_coord_i32(tx_i32_base: Any, i: int, total_threads: int, layout_tile_div4: int,
+def tile_chunk_coord_i32(*_context: Any, tx_i32_base: Any, i: int, total_threads: int, layout_tile_div4: Any,
                          chunk_i32: int = 4) -> tuple[Any, Any]:
-    """(row, i32 column) of the i-th chunk that a thread copies of a row-major tile.
+    """(row, i32 column) of the i-th chunk that a thread copies of a tile.
 
     Args:
+        _context: ignored: what older callers made operations with.
         tx_i32_base: thread times `chunk_i32`.
-        layout_tile_div4: i32 of a row of the tile.
+        layout_tile_div4: layout of the tile in i32, of two dimensions; or the i32 of a row of a row-major one.
     """
-    return split_row_major_2d(tx_i32_base + i * total_threads * chunk_i32, layout_tile_div4)
+    at = tx_i32_base + i * total_threads * chunk_i32
+    if isinstance(layout_tile_div4, int):
+        return split_row_major_2d(at, layout_tile_div4)
+    place = fx.idx2crd(at, layout_tile_div4)
+    return fx.get_scalar(fx.get(place, 0)), fx.get_scalar(fx.get(place, 1))
 
 
 def swizzle_xor16(row: Any, col: Any, k_blocks16: int) -> Any:

@@ -11,11 +11,12 @@ __all__ = ["make_preshuffle_b_layout", "make_preshuffle_scale_layout"]
 NLANE = 16
 
 
-def make_preshuffle_b_layout(*, c_n: int, c_k: int, kpack_bytes: int = 16, elem_bytes: int = 1,
+def make_preshuffle_b_layout(*_context: Any, c_n: int, c_k: int, kpack_bytes: int = 16, elem_bytes: int = 1,
                              k_major: bool = False) -> Any:
     """Layout of a (16, 16)-shuffled weight in elements: ``(N/16, Kbytes/64, 4, 16, kpack)``.
 
     Args:
+        _context: ignored: what older callers made operations with.
         c_n, c_k: rows and columns of the weight, in elements.
         kpack_bytes: bytes of k that a lane reads at once, 16 or 8.
         elem_bytes: 1 or 2.
@@ -42,11 +43,12 @@ def make_preshuffle_b_layout(*, c_n: int, c_k: int, kpack_bytes: int = 16, elem_
     return fx.make_layout((n0, k0, groups, NLANE, pack), (*outer, NLANE * pack, pack, 1))
 
 
-def make_preshuffle_scale_layout(*, c_mn: int, c_k: int, mn_pack: int = 2, k_pack: int = 2, elem_bytes: int = 4,
-                                 scale_block_size: int = 32) -> Any:
+def make_preshuffle_scale_layout(*_context: Any, c_mn: int, c_k: int, mn_pack: int = 2, k_pack: int = 2,
+                                 elem_bytes: int = 4, scale_block_size: int = 32) -> Any:
     """Layout in dwords of scales in the order of ``e8m0_shuffle``: ``(mn/32, (K/32)/8, 4, 16)``.
 
     Args:
+        _context: ignored, as of :func:`make_preshuffle_b_layout`.
         c_mn, c_k: rows of the matrix (a multiple of 32) and its columns (of 256).
 
     Raises:
