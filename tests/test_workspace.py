@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -109,6 +110,14 @@ def test_child_processes_import_from_the_venv_alone(tree, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     env = workspace.environment()
     assert "PYTHONPATH" not in env and env["PATH"].startswith(f"{tree / '.venv' / 'bin'}:")
+
+
+def test_child_processes_keep_byte_code(monkeypatch):
+    """Each would compile the editable packages again, which takes longer than all else that an import does."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    told = "import sys; print(sys.dont_write_bytecode)"
+    done = subprocess.run([sys.executable, "-c", told], env=workspace.environment(), capture_output=True, text=True)
+    assert done.stdout == "False\n"
 
 
 def test_pip_of_debian_12_knows_every_option(tree, monkeypatch):

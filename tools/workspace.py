@@ -234,9 +234,14 @@ def prepare(with_torch: bool = False, with_browser: bool = False) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Environment for child processes: the venv's tools first, and no module of the caller's on the import path."""
+    """Environment for child processes: the venv's tools first, and no module of the caller's on the import path.
+
+    Byte code is kept, whatever the caller says: the packages are editable, so that nothing else has compiled them, and
+    the tests start hundreds of processes that import them.
+    """
     path = f"{VENV / 'bin'}:{os.environ.get('PATH', '')}"
-    kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+    dropped = ("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE")
+    kept = {k: v for k, v in os.environ.items() if k not in dropped}
     return {**kept, "VIRTUAL_ENV": str(VENV), "PATH": path}
 
 

@@ -79,9 +79,11 @@ def test_lengths(rows, keys, causal):
 
 
 @pytest.mark.usefixtures("any_tile")
-@pytest.mark.parametrize("dtype", ["f16", "bf16"])
-@pytest.mark.parametrize(("d", "dv"), cases([(128, 128), (96, 96), (192, 128), (256, 256), (32, 64)],
-                                            [(d, d) for d in (32, 160, 192, 224)] + [(256, 32), (64, 256)]))
+@pytest.mark.parametrize(("d", "dv", "dtype"), cases(
+    [(128, 128, "f16"), (128, 128, "bf16"), (96, 96, "bf16"), (192, 128, "f16"), (256, 256, "bf16"), (32, 64, "f16")],
+    [(96, 96, "f16"), (192, 128, "bf16"), (256, 256, "f16"), (32, 64, "bf16")]
+    + [(d, dv, t) for t in ("f16", "bf16") for d, dv in ((32, 32), (160, 160), (192, 192), (224, 224), (256, 32),
+                                                         (64, 256))]))
 def test_head_dimensions(d, dv, dtype):
     compare(*operands(70, 75, d, dv, dtype=dtype), dtype, causal=True)
 
@@ -186,6 +188,7 @@ def test_options(options):
     compare(*operands(70, 150, heads=4, kv_heads=2, batch=2), **OPTIONS[options])
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("window", [(2**31 - 1, 2**31 - 1), (-1, 2**31 - 1), (2**40, -1), (-1, 2**40)], ids=str)
 def test_a_window_wider_than_any_sequence_hides_nothing(window):
     def run(**options):
@@ -272,8 +275,8 @@ def test_packed(causal):
 
 
 @pytest.mark.usefixtures("any_tile")
-@pytest.mark.parametrize("page", [16, 24, 128])
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("page", "packed"), cases([(16, False), (24, True), (128, False)],
+                                                   [(16, True), (24, False), (128, True)]))
 def test_pages(page, packed):
     """Shuffled pages, some shared by sequences; what no sequence owns is NaN."""
     lengths = torch.tensor([150, 0, 77], dtype=torch.int32)
@@ -305,6 +308,7 @@ SPLIT = {
 }
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("case", SPLIT)
 def test_keys_of_a_row_are_split(case):
     """Shares of the keys, some of them empty, and their sums; gradients are those of the whole."""
@@ -375,7 +379,7 @@ def test_strides_are_not_copied(monkeypatch):
 
 
 @pytest.mark.usefixtures("any_tile")
-@pytest.mark.parametrize("descales", ["none", "one", "heads"])
+@pytest.mark.parametrize("descales", ["heads", *(pytest.param(d, marks=pytest.mark.spread) for d in ("none", "one"))])
 def test_fp8(descales):
     kind = array_dtype(target(), torch.empty(0), "fp8")
     q, k, v = (x.to(kind) for x in operands(70, 150, d=128, heads=4, kv_heads=2, batch=2))

@@ -51,6 +51,7 @@ def packed(causal, window=(-1, -1)):
     return (q, k, v, starts, starts, 33, 33), out, logs
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("causal, window", [(False, (-1, -1)), (True, (-1, -1)), (True, (7, 0))])
 def test_attention_of_packed_sequences(causal, window):
     given, expected, logs = packed(causal, window)

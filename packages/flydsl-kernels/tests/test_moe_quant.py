@@ -20,7 +20,8 @@ from flydsl.kernels.testing import Draw, cosine_difference, relative_l2
 pytestmark = needs(*GENERAL_GEMM)
 FEW = [(5, 1024, 512, 3, 2), (2, 512, 1024, 9, 1)]
 TWO_TILES = (40, 512, 512, 2, 1)  # of 16 rows
-SHAPES = cases([(1, 128, 128, 4, 2), (37, 256, 128, 5, 3), (9, 1664, 128, 2, 1)],
+SHAPES = cases([(37, 256, 128, 5, 3), *(pytest.param(s, marks=pytest.mark.spread)
+                                        for s in ((1, 128, 128, 4, 2), (9, 1664, 128, 2, 1)))],
                [(333, 1024, 512, 17, 9), (64, 384, 256, 4, 2)])
 
 
@@ -99,18 +100,22 @@ def draw(quant, tokens, model, inter, experts, k, dtype="bf16"):
     return x, w1, w2, found.values.softmax(-1), found.indices.int(), s1, s2, (v1, v2)
 
 
+SCALED = ("gfx950", "gfx1250")
+
+
 def scaled_only(quant):
-    if quant in ("mxfp4", "a8w4") and target().arch not in ("gfx950", "gfx1250"):
+    if quant in ("mxfp4", "a8w4") and target().arch not in SCALED:
         pytest.skip("no scaled matrix instruction")
 
 
 QUANTS = ["fp8", "fp8_block", "int8", "int4", "int4 groups", "a16w4", "mxfp4", "a8w4"]
+#: Each with the architectures that have it, among which the cases of a test can take turns.
+WHERE_THEY_ARE = [pytest.param(q, marks=needs(*(SCALED if q in ("mxfp4", "a8w4") else GENERAL_GEMM))) for q in QUANTS]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("quant", QUANTS)
+@pytest.mark.parametrize("quant", WHERE_THEY_ARE)
 def test_quantised(quant, shape):
-    scaled_only(quant)
     x, w1, w2, weights, ids, s1, s2, values = draw(quant, *shape)
     name = quant.split()[0]
     arguments = MOE.arguments(x, w1, w2, weights, ids, quant=name, w1_scale=s1, w2_scale=s2)
@@ -119,7 +124,7 @@ def test_quantised(quant, shape):
     assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
 
 
-@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("wide", [False, pytest.param(True, marks=pytest.mark.spread)])
 @pytest.mark.parametrize("quant", ["int4 groups", "a16w4"])
 def test_large_blocks_of_weights_that_are_converted(quant, wide, monkeypatch, whole_blocks):
     """Chunks of rows have other places in LDS than k; the last tile of k is a part of one."""
@@ -160,8 +165,8 @@ def test_waves_beside_and_below_each_other(quant, inter, whole_blocks, monkeypat
     assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
 
 
-@pytest.mark.parametrize("tokens", [60, 100])
-@pytest.mark.parametrize("quant", ["fp8", "int8", "int4"])
+@pytest.mark.parametrize(("quant", "tokens"), cases([("fp8", 60), ("fp8", 100), ("int8", 100), ("int4", 60)],
+                                                    [("int8", 60), ("int4", 100)]))
 def test_workgroups_alone_on_a_compute_unit(quant, tokens, monkeypatch):
     """Blocks of many rows with few columns, whose waves share k on gfx9."""
     monkeypatch.setattr("flydsl.kernels.moe.tuned.filling_block", lambda target, quant, block, *_: block)
@@ -304,10 +309,10 @@ def test_pieces_of_a_tile_are_all_of_its_results(rows, k_waves, gated, out):
     assert k_waves == 1 or (len(config.pieces) > 1) is gated
 
 
-@pytest.mark.parametrize("quant", QUANTS)
+@pytest.mark.each_wave_size
+@pytest.mark.parametrize("quant", WHERE_THEY_ARE)
 def test_a_token_of_nan_is_nobody_elses(quant):
     """Not even where a reduction ends within what is read together."""
-    scaled_only(quant)
     x, w1, w2, weights, ids, s1, s2, _ = draw(quant, 5, 384, 640, 3, 2)
     options = dict(quant=quant.split()[0], w1_scale=s1, w2_scale=s2)
     clean = ops.moe(x, w1, w2, weights, ids, **options)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kernel_helpers import torch
+from kernel_helpers import needs, torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import flydsl.kernels as kernels
@@ -30,6 +30,11 @@ DOCS = Path(__file__).resolve().parents[3] / "docs" / "kernels" / "torch.md"
 
 def each(operations):
     return pytest.mark.parametrize("op", operations, ids=lambda op: op.name)
+
+
+def where_it_is(op, *others):
+    """A case of a test, with the architectures that have the operation, among which cases can take turns."""
+    return pytest.param(op, *others, marks=needs(*op.archs))
 
 
 def sample(op, m=6, n=None, seed=0):
@@ -71,9 +76,9 @@ def differentiable(op, arguments):
 # ------------------------------------------------------------------------------------------- values
 
 
-@pytest.mark.parametrize(("op", "n"), [(op, n) for op in HERE for n in op.widths],
+@pytest.mark.parametrize(("op", "n"), [where_it_is(op, n) for op in HERE for n in op.widths],
                          ids=lambda v: getattr(v, "name", str(v)))
-@pytest.mark.parametrize("m", [1, 19])
+@pytest.mark.parametrize("m", [pytest.param(1, marks=pytest.mark.spread), 19])
 def test_result_is_that_of_the_definition(op, n, m):
     arguments = sample(op, m, n)
     expected = op.reference(*arguments)
@@ -122,7 +127,8 @@ def test_numpy_and_torch_alike(op):
         np.testing.assert_allclose(result, reference, rtol=0 if op.stable else 1e-5, atol=0 if op.stable else 1e-5)
 
 
-@each(HERE)
+@pytest.mark.spread
+@each([where_it_is(op) for op in HERE])
 def test_results_are_fresh_and_contiguous(op):
     arguments = sample(op)
     before = [t.clone() for t in tensors(arguments)]

@@ -51,6 +51,7 @@ def converted(options, dtype):
     return {k: v.to(dtype) if isinstance(v, torch.Tensor) and v.is_floating_point() else v for k, v in options.items()}
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("weights", [None, True, False], ids=["no weights", "mean", "per head"])
 @pytest.mark.parametrize("first", [False, True])
@@ -65,6 +66,7 @@ def test_self_attention(first, weights, mask):
     assert [(s.name, s.calls) for s in report.sites] == [("", 1)] and report.patched
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("batched", [False, True])
 def test_cross_attention_and_gradients(batched, bias):

@@ -69,6 +69,7 @@ def test_truncation():
 GRANULARITIES = ["token", "group", "block", "tensor"]
 
 
+@pytest.mark.each_wave_size
 @pytest.mark.parametrize("kind", ["i8", "fp8"])
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 @pytest.mark.parametrize("special", [float("nan"), float("inf"), -float("inf")])
@@ -144,6 +145,7 @@ INT4 = cases([(5, 64, 32, "bf16"), (3, 200, 32, "f32"), (7, 24, 8, "f16"), (2, 2
              [(130, 8192, 32, "bf16"), (64, 7168, 128, "f16"), (33, 65544, 0, "f32")])
 
 
+@pytest.mark.each_wave_size
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("scale_dtype", ["f32", "bf16"])
 @pytest.mark.parametrize(("m", "n", "group", "dtype"), INT4)

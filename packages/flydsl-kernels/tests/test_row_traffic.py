@@ -6,7 +6,7 @@ Where a second pass is unavoidable (the maximum of a whole tensor, rows longer t
 import os
 
 import pytest
-from kernel_helpers import random, torch
+from kernel_helpers import needs, random, torch
 
 import flydsl.runtime as rt
 from flydsl.kernels import elementwise, moe, norm, quant, softmax
@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 M, N = 64, 4096
+MX_QUANT = {"fp4": "mx fp4 quant", "fp8": "mx fp8 quant"}  # by instructions that gfx950 alone has
 ODD = (37, 2999)  # neither a multiple of anything nor of a line of 128 bytes
 
 
@@ -155,7 +156,7 @@ def other_cases(m, n, dtype):
                 quant.build_mx_dequant_module(n, mode, dtype), (data, e8m0, out, m), [data, e8m0], [out]
             )
             if current_arch() == "gfx950":
-                table[f"mx {mode} quant"] = Case(
+                table[MX_QUANT[mode]] = Case(
                     quant.build_per_1x32_mx_quant_module(n, mode),
                     (bf16, data, e8m0, m, -(-m * n // 32 // 64)),
                     [bf16],
@@ -183,7 +184,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", list(CASES), ids=" ".join)
+@pytest.mark.each_wave_size
+@pytest.mark.parametrize("name", [pytest.param(name, marks=needs("gfx950")) if name[0] in MX_QUANT.values() else name
+                                  for name in CASES], ids=" ".join)
 def test_each_byte_is_moved_once(name):
     case = CASES[name]
     with profiling.profile() as result:

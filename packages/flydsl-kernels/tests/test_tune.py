@@ -94,11 +94,11 @@ def test_several_kernels_and_results_are_searched(operation, kind, m, n, k, choi
     assert trial.ms and not trial.problem
 
 
+@pytest.mark.each_wave_size
 @needs("gfx942", "gfx950", "gfx120", "gfx1250")
-@pytest.mark.parametrize("quant", PUBLIC)
+@pytest.mark.parametrize("quant", [
+    pytest.param(q, marks=needs("gfx950", "gfx1250")) if FORMATS[q].scales == "micro" else q for q in PUBLIC])
 def test_quantised_experts_are_searched(quant):
-    if FORMATS[quant].scales == "micro" and target().arch not in ("gfx950", "gfx1250"):
-        pytest.skip("no scaled matrix instruction")
     problem = tune.Problem("moe", quant, 3, 128, 256)
     trial = tune.try_choice(current_arch(), problem, tune.candidates(target(), problem)[0])
     assert trial.ms and not trial.problem, trial.problem

@@ -72,10 +72,11 @@ def test_tiled_mma_covers_the_tile(arch: str) -> None:
             seen |= mine
         assert seen == set(range(4 * m * n))
         for operand, tile in (("a", (2 * m, 2 * k)), ("b", (2 * n, 2 * k)), ("c", (2 * m, 2 * n))):
-            tv = mma.tv_layout(operand, tile)
-            for t in range(4 * info.atom.thr.size()):
+            tv, threads = mma.tv_layout(operand, tile), 4 * info.atom.thr.size()
+            places = [tv(i) for i in range(tv.size())]  # by thread, then by value
+            for t in range(threads):
                 part, offset = mma.partition(operand, Layout(tile), t)
-                assert [tv((t, v)) for v in range(L.size(tv, 1))] == [part(v) + offset for v in range(part.size())]
+                assert places[t::threads] == [part(v) + offset for v in range(part.size())]
         with pytest.raises(LayoutError, match="not a repetition"):
             mma.tv_layout("c", (m + 1, n))
 
