@@ -210,8 +210,13 @@ def atomic_cas(ptr: Any, cmp: Any, val: Any, *, syncscope: Any = None,
     return cmp.dtype(part(cmp.dtype.ir_type, 0)), Boolean(part(i1, 1))
 
 
-def _access(order: Any, syncscope: Any, refused: tuple[AtomicOrdering, ...], what: str) -> dict[str, Any]:
+def _access(order: Any, syncscope: Any, refused: tuple[AtomicOrdering, ...], what: str,
+            accessed: ir.Type) -> dict[str, Any]:
+    """Attributes of a load or store of a type."""
     ordering = _ordering(order, what, refused)
+    if order is not AtomicOrdering.NotAtomic and isinstance(accessed, ir.VectorType):
+        raise ValueError(f"{what} with the order {order.name} is of one number, got {accessed}: access each, or a "
+                         "wider integer")
     if syncscope is not None and order is AtomicOrdering.NotAtomic:
         raise ValueError("syncscope needs an atomic memory_order")
     return {"ordering": ordering, "syncscope": _scope(syncscope)}
@@ -229,16 +234,15 @@ def generic_load(ptr: Pointer, *, dtype: Any = None, count: int | None = None,
             store becomes one of all lanes, whose wait includes theirs.
 
     Raises:
-        TypeError: not an fx.Pointer. ValueError: a release order, `syncscope` without an atomic order, a `count` that
-            is not positive or given together with a vector type, or `invariant` of memory that is not global, of a
-            volatile or of an atomic load.
+        TypeError: not an fx.Pointer. ValueError: a release order, an atomic order of a vector, `syncscope` without an
+            atomic order, a `count` that is not positive or given together with a vector type, or `invariant` of
+            memory that is not global, of a volatile or of an atomic load.
     """
     if not isinstance(ptr, Pointer):
         raise TypeError(f"an fx.Pointer expected, got {type(ptr).__name__}")
     if invariant and (volatile or memory_order is not AtomicOrdering.NotAtomic or ptr.address_space.name != "Global"):
         raise ValueError(f"an invariant load is a plain one of global memory, got {ptr.address_space.name} memory, the "
                          f"order {getattr(memory_order, 'name', memory_order)}, volatile={volatile}")
-    order = _access(memory_order, syncscope, _RELEASING, "a load")
     dtype = dtype if dtype is not None else ptr.element_type
     if isinstance(dtype, ir.Type):
         dtype = element_class(dtype)
@@ -250,6 +254,7 @@ def generic_load(ptr: Pointer, *, dtype: Any = None, count: int | None = None,
     result: Any = VectorAlias(dtype, count) if count is not None and count > 1 else dtype
     booleans = getattr(result, "alias_dtype", None) is Boolean
     stored = VectorAlias(Uint8, result.alias_shape) if booleans else result  # a byte each, not a bit
+    order = _access(memory_order, syncscope, _RELEASING, "a load", stored.ir_type)
     raw = dialect.load(stored.ir_type, access_ptr(ptr, stored.ir_type), alignment=ptr.alignment,
                        volatile_=volatile or None, nontemporal=nontemporal or None, invariant=invariant or None,
                        **order)
@@ -263,12 +268,12 @@ def generic_store(ptr: Pointer, value: Any, *, memory_order: Any = AtomicOrderin
     """Store a scalar or vector with memory order and cache hints; errors as in `generic_load`."""
     if not isinstance(ptr, Pointer):
         raise TypeError(f"an fx.Pointer expected, got {type(ptr).__name__}")
-    order = _access(memory_order, syncscope, _ACQUIRING, "a store")
-    note_stored(ptr)
     typed = _value(value, ptr.element_type, "generic_store")
     if isinstance(typed, Vector) and typed.dtype is Boolean:
         typed = typed.to(Uint8)  # a byte each, not a bit
     raw = typed.ir_value()
+    order = _access(memory_order, syncscope, _ACQUIRING, "a store", raw.type)
+    note_stored(ptr)
     dialect.store(raw, access_ptr(ptr, raw.type), alignment=ptr.alignment, volatile_=volatile or None,
                   nontemporal=nontemporal or None, **order)
 
