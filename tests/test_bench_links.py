@@ -4,6 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.one_arch
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -9,6 +9,7 @@ from flydsl.layout import copy_atom, copy_atoms, to_fly_type
 ir = pytest.importorskip("flydsl._mlir.ir")
 fly = pytest.importorskip("flydsl._mlir.dialects.fly")
 pytest.importorskip("flydsl._mlir.dialects.fly_rocdl")
+pytestmark = pytest.mark.one_arch
 
 
 def op_types() -> list[str]:

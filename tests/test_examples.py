@@ -29,6 +29,7 @@ def passed(result):
     return result.stdout
 
 
+@pytest.mark.one_arch  # the others are below, each in one process
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_example_passes_cold_and_cached(script, tmp_path):
     for _ in range(2):

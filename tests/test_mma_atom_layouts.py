@@ -9,6 +9,7 @@ from flydsl.layout import mma_atom, mma_atoms, to_fly_type
 ir = pytest.importorskip("flydsl._mlir.ir")
 fly = pytest.importorskip("flydsl._mlir.dialects.fly")
 pytest.importorskip("flydsl._mlir.dialects.fly_rocdl")
+pytestmark = pytest.mark.one_arch
 
 FLOAT8 = {"fp8": "f8E4M3FN", "bf8": "f8E5M2"}
 GFX942_FLOAT8 = {"fp8": "f8E4M3FNUZ", "bf8": "f8E5M2FNUZ"}

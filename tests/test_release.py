@@ -18,6 +18,7 @@ import site_api
 import site_check
 import wheels
 
+pytestmark = pytest.mark.one_arch
 ROOT = Path(__file__).resolve().parent.parent
 
 # --- public names ---------------------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import versions  # noqa: E402  (a script)
 
+pytestmark = pytest.mark.one_arch
+
 
 @pytest.fixture
 def workspace(tmp_path):

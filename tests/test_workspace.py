@@ -11,6 +11,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 import workspace
 
+pytestmark = pytest.mark.one_arch
+
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ def operands(rows, model=136, inter=72, dtype="bf16"):
             random(model, inter, dtype=dtype, seed=2, scale=inter**-0.5))
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize(("activation", "limit", "interleaved"),
                          [("silu", None, False), ("gelu", None, True), ("swiglu", None, False), ("situ", 0.5, True)])
 @pytest.mark.parametrize(("rows", "dtype"), [((3, 70), "bf16"), ((1,), "f16"), ((257,), "f16")])

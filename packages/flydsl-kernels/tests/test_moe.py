@@ -58,6 +58,7 @@ def test_several_small_blocks_of_an_expert(shape):
     assert_close(*run(*operands(*shape)))
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("activation", ["silu", "gelu", "swiglu", "situ"])
 @pytest.mark.parametrize("limit", [None, 0.5])
 def test_activations(activation, limit):
@@ -176,6 +177,7 @@ def test_gradients_of_operands_that_do_not_fit():
             MOE_BWD.run(*wrong, weights, ids, "silu", None, None, None, None, False)
 
 
+@pytest.mark.each_wave_size
 @pytest.mark.parametrize(("activation", "interleaved"), [("silu", False), ("gelu", True), ("swiglu", True),
                                                          ("situ", False)])
 def test_gradients(activation, interleaved):
