@@ -124,7 +124,7 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
     specialised = (fx.WaveGroups(THREADS // fx.num_warp_threads()), 3) if fx.const_expr(mode == "specialised") else None
     number = fixed if bound.endswith("static") else tiles
     pipeline = fx.Pipeline(number, stages, producers, whole_turns=bound == "whole", rolled=rolled, groups=groups,
-                           kept=int(mode == "kept"), specialised=specialised)
+                           kept=int(mode in ("kept", "late")), specialised=specialised)
     total, history = fx.Float32(0.0), {"last": [fx.Float32(0.0), fx.Int32(0)]}
     if fx.const_expr(before):
         values = fx.make_rmem_tensor(2, fx.Float32)
@@ -144,6 +144,8 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
             step.store(0)
         if fx.const_expr(kind.endswith("pieces")):
             step.start(1)
+        if fx.const_expr(mode == "late"):
+            step.arrive()
         mirrored, own = tile[WIDTH - 1 - t], tile[t]
         if fx.const_expr(kind.endswith("pieces") and bound != "one piece"):
             step.start(0)
@@ -161,7 +163,7 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
             if fx.const_expr(mode in ("arrive", "arrive alone")):
                 step.arrive()
             total = total + mirrored * (step.tile + before + 1).to(fx.Float32) + own
-            if fx.const_expr(mode in ("arrive", "kept")):
+            if fx.const_expr(mode in ("arrive", "kept", "late")):
                 step.advance()
         history = {"last": [own, step.tile]}
     if fx.const_expr(mode == "specialised"):
@@ -339,6 +341,19 @@ def test_a_tile_before_the_loop(device: Any, kind: str, bound: str) -> None:
             np.testing.assert_array_equal(y, expected(x, tiles, "before"), f"{stages} stages, {tiles} tiles")
     with pytest.raises(ValueError, match="stages"):
         add_tiles(x, y, 1, (kind, 1, 0, bound, "before"))
+
+
+@pytest.mark.skipif(ARCH != "gfx1250", reason="tiles that are kept and come in pieces without registers")
+@pytest.mark.parametrize("bound", ["static", "dynamic", "rolled", "rolled static"])
+def test_pieces_start_behind_the_arrival(device: Any, bound: str) -> None:
+    """But for the tile that the wave waits for when it arrives."""
+    x = np.random.default_rng(0).integers(-8, 8, (64, WIDTH)).astype(np.float32)
+    for tiles in (1, 2, 7, 8):
+        y, fixed = np.full(THREADS, np.nan, np.float32), tiles if bound.endswith("static") else 0
+        add_tiles(x, y, tiles, ("tensor pieces", 4, fixed, bound, "late"))
+        np.testing.assert_array_equal(y, expected(x, tiles, "late"), f"{tiles} tiles")
+    with pytest.raises(ValueError, match="started 1 of 2 pieces"):
+        add_tiles(x, y, 8, ("tensor pieces", 3, 8, bound, "late"))
 
 
 @pytest.mark.skipif(not ARCH.startswith("gfx9"), reason="a barrier of gfx12 has two halves")

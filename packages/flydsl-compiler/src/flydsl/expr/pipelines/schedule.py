@@ -226,6 +226,12 @@ class Pipeline:
             wrong = wrong | (self.tiles % self.unroll != 0)
         _flow.scf_if_dispatch(wrong, lambda: call_intrinsic("llvm.trap", []))
 
+    @property
+    def _starts_late(self) -> bool:
+        """Whether pieces may start behind the arrival: it waits for those of earlier steps, none are in registers."""
+        direct = self._direct()
+        return bool(self.kept) and len(direct) == len(self.producers) and all(self._started(p) > 1 for p in direct)
+
     def _exists(self, tile: int) -> bool:
         return not self.is_static or tile < self.tiles
 
@@ -339,15 +345,17 @@ class Step:
 
     @dsl_loc_tracing
     def start(self, piece: int) -> None:
-        """Start a piece of the tile that this step starts, of the producers that have pieces.
+        """Start a piece of the tile that this step starts, of the producers that have pieces: before the wave arrives
+        or, in a pipeline that keeps a tile and passes no registers, before it advances, unless it waits for this tile.
 
         ValueError if there is no such piece, it has been started, or it would replace what has not been stored.
         """
-        if piece not in range(self._pieces_due()) or piece in self._pieces or self._arrived:
+        pipeline = self._pipeline
+        over = self._advanced or self._arrived and not pipeline._starts_late
+        if piece not in range(self._pieces_due()) or piece in self._pieces or over:
             raise ValueError(f"piece {piece} of {self._pieces_due()} cannot be started: each is started once, before "
                              "the step advances")
         self._pieces.add(piece)
-        pipeline = self._pipeline
         for producer in pipeline.producers:
             if getattr(producer, "refilled", False) and not self._stored & {piece, None}:
                 raise ValueError(f"piece {piece} cannot be loaded yet: its registers hold that of the next tile, which "
@@ -419,8 +427,8 @@ class Step:
         if self._pipeline.specialised is not None:
             raise ValueError("specialised waves meet at the end of the step: its body cannot advance")
         self._arrived = True
-        if len(self._pieces) != self._pieces_due():
-            raise ValueError(f"the body started {len(self._pieces)} of {self._pieces_due()} pieces of the next tile")
+        if not self._pipeline._starts_late:
+            self._require_started()
         if self._stored not in (set(), {None}, set(range(self._pieces_due()))):
             raise ValueError(f"the body stored {len(self._stored)} of {self._pieces_due()} pieces of the next tile")
         if self.last:
@@ -436,8 +444,13 @@ class Step:
         barrier()
         sched_barrier(0)
 
+    def _require_started(self) -> None:
+        if len(self._pieces) != self._pieces_due():
+            raise ValueError(f"the body started {len(self._pieces)} of {self._pieces_due()} pieces of the next tile")
+
     def _leave(self) -> None:
         """What the turn does behind its barrier."""
+        self._require_started()
         self._advanced = True
         if not self.last:
             self._starts(early=True)
