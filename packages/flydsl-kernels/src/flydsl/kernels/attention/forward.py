@@ -156,7 +156,10 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
                     fx.rocdl.s_setprio(0)
                 then = sums_from(step.stage)
                 scores.fill(0.0)
-                weave(scores_from(step.stage, begun), q, softmax.finish(sums), passing.starts(step), following=then)
+                starts, stores = passing.starts(step), passing.stores(step)
+                n, m = (len(starts) // 2, len(stores) // 2) if config.halved else (len(starts), 0)
+                weave(scores_from(step.stage, begun), q, softmax.finish(sums), starts[:n], following=then,
+                      stores=stores[:m])
                 # What the last step makes nobody weighs. To ask costs loops without a right bound more than its mask.
                 weighed = step.tile + 1 < end - begin if config.right else True
                 logits.apply(scores, places, (begin + step.tile + 1) * BN, weighed=weighed)
@@ -165,8 +168,8 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
                 following, turn = None, None
                 if fx.const_expr(config.splits_turn):
                     following, turn = scores_from((step.stage + 1) % config.stages), step
-                weave(then, config.turned(state.weights), softmax.begin(), (), config.delay, following, turn=turn,
-                      stores=passing.stores(step), early=config.kept > 0)
+                weave(then, config.turned(state.weights), softmax.begin(), starts[n:], config.delay, following,
+                      turn=turn, stores=stores[m:], early=config.kept > 0)
                 if fx.const_expr(config.beside_others):
                     _give_way(step.tile, end - begin)
 
