@@ -287,8 +287,7 @@ class ForwardConfig(AttentionConfig):
     @property
     def halved(self) -> bool:
         """Whether each product of a step has half of what the step moves to LDS beside it: a wave that shares its SIMD
-        with few others issues all of it, and writes keep its own reads waiting. (79 and 76 % of gfx1250's loops of bf16
-        and fp8 with 128 columns are busy then instead of 77 and 72.)"""
+        with few others issues all of it, and writes keep its own reads waiting."""
         return self.splits_turn and (self.refilled or self.direct is not None)
 
     @property
