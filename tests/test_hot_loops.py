@@ -1,4 +1,5 @@
-"""The tuned tiles of the GEMMs: how busy their hot loops keep the matrix unit, by two models, and no spills.
+"""The tuned tiles of the GEMMs, and two of experts: how busy their hot loops keep the matrix unit, by two models, and
+no spills.
 
 Both figures are static: LLVM's machine model and the simulator's timing model look at the code of the loop, for one
 wave whose accesses hit the nearest cache. Tiles of few rows are held to their share of the memory's bandwidth in a
@@ -30,7 +31,10 @@ FULL = os.environ.get("FLYDSL_KERNELS_FULL", "") not in ("", "0")  # all tiles: 
 LARGE = list(hot_loops.tuned_loops(target()))
 ALL = list(hot_loops.tuned_loops(target(), every=True))
 FEW = min(ALL, key=lambda loop: (loop.m, -loop.k))
-EVERY = ALL if FULL else [*LARGE, FEW]
+#: With weights as they are, and converted in registers.
+EXPERTS = [loop for loop in hot_loops.expert_loops(target())
+           if loop.name in ("experts gate and up none", "experts gate and up a16w4")]
+EVERY = [*(ALL if FULL else [*LARGE, FEW]), *EXPERTS]
 ATTENTION = [loop for loop in attention.steady_loops(target()) if FULL or loop.label.endswith("bf16 128")]
 WORSE = 1.0  # per cent of the matrix unit's time, or of the memory's, that a change may cost
 

@@ -25,7 +25,7 @@ FEW_UNITS = 64  # compute units
 #: which it has. With fewer rows in a block, L2 binds sooner, of 4-bit weights LDS; but half a block of each expert is
 #: padding, which costs few rows of int4 more than the seventh that it gains. Sums that are scaled block by block have
 #: no room for as many; fp4 times fp4, whose tile has twice the k, and int4 of groups spill; int8 has L2 to spare with
-#: 128; and a16w4 would gain an eighth for six times the time to compile.
+#: 128; and a16w4 has as much with 128 rows of 2 x 2 waves.
 SQUARE = {"none": USUAL_ROWS, "fp8": USUAL_ROWS, "a8w4": USUAL_ROWS, "int4": 3 * USUAL_ROWS}
 STEP = 2.0**-5  # of the largest result: what a step of a few rows' values makes of it
 
@@ -148,8 +148,9 @@ def whole_tile(target: Target, quant: str, block: int, columns: int, k: int) -> 
         row_bytes = 256  # as many products between two barriers as of 16-bit rows, whose instruction has a quarter of k
     if quant == "mxfp4":  # whole tiles: behind a row are the scales of another, and 0 times a NaN is none
         row_bytes = 128 if k % WORD_K == 0 else 64
-    square = dict(m_waves=2) if block > USUAL_ROWS else {}
-    return dict(k_waves=1, tile_n=columns, row_bytes=row_bytes, **square)
+    # 2 x 2 waves read half as many rows from LDS. Two of them convert the same weights, eight fp4 in an instruction.
+    square = block > USUAL_ROWS or (target.tensor_moves and quant == "a16w4" and block == USUAL_ROWS)
+    return dict(k_waves=1, tile_n=columns, row_bytes=row_bytes, **(dict(m_waves=2) if square else {}))
 
 
 def shared_tile(target: Target, quant: str, block: int, columns: int, k: int, waves: int) -> dict[str, Any] | None:
