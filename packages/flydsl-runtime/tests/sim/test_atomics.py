@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import pytest
 from asmlib import Program, lane_address, module_text, open_descriptor, wait_all
 from hiplib import assemble
 from number_formats import FLOATS, decode, encode, is_nan, samples, width
+from test_nan_modes import corners, pick
 from test_valu import invalid_lines
 from valu_table import add, highest, lowest
 
@@ -156,6 +158,13 @@ def number(ty: str, rng: random.Random, count: int, halves: str = "") -> list[in
     return [0 if ty in FLOATS and is_nan(b, ty) else b for b in bits]
 
 
+def load(sim, build_dir, arch: str, programs: list[Program], wave: int):
+    """The loaded module of programs that use LDS and keep denormal numbers."""
+    text = module_text(arch, programs, wave).replace(".group_segment_fixed_size: 0", ".group_segment_fixed_size: 1024")
+    more = "\n  .amdhsa_group_segment_fixed_size 1024\n  .amdhsa_float_denorm_mode_32 3\n.end_amdhsa_kernel"
+    return sim.load(assemble(text.replace("\n.end_amdhsa_kernel", more), arch, build_dir))
+
+
 @pytest.mark.parametrize("space", ["global", "flat", "buffer", "ds"])
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"])
 def test_atomic_operations(sim, build_dir, arch, space):
@@ -176,9 +185,7 @@ def test_atomic_operations(sim, build_dir, arch, space):
         Program(f"a{n}", kernel([pair for _, pair in group], space, arch), 4, 20, 0)
         for n, group in enumerate(module.values())
     ]
-    text = module_text(arch, programs, wave).replace(".group_segment_fixed_size: 0", ".group_segment_fixed_size: 1024")
-    more = "\n  .amdhsa_group_segment_fixed_size 1024\n  .amdhsa_float_denorm_mode_32 3\n.end_amdhsa_kernel"
-    loaded = sim.load(assemble(text.replace("\n.end_amdhsa_kernel", more), arch, build_dir))
+    loaded = load(sim, build_dir, arch, programs, wave)
     for n, ((ty, compare, halves), group) in enumerate(module.items()):
         w = width(ty)
         data, cells = number(ty, rng, wave, halves), [number(ty, rng, wave, halves) for _ in range(2 * len(group))]
@@ -205,3 +212,25 @@ def test_atomic_operations(sim, build_dir, arch, space):
                     assert same, f"{pair[half]}: {old:#x} with {data[lane]:#x}: {got:#x}, expected {want:#x}"
                 returned = int(out[k, 1, lane]) & ((1 << w) - 1)
                 assert returned == cells[2 * k][lane], f"{pair[0]}: returned {returned:#x} of {cells[2 * k][lane]:#x}"
+
+
+@pytest.mark.parametrize("space", ["global", "flat", "buffer", "ds"])
+@pytest.mark.parametrize("arch", ["gfx1201", "gfx1250"])
+def test_minimum_number_of_memory(sim, build_dir, arch, space):
+    """gfx12 has minimumNumber and maximumNumber: -0 is below +0, a NaN loses, and the quiet operand is left of two."""
+    wave = 32
+    group = [(op, lines(op, space, arch)) for op in table() if op.rdna.endswith("_num_f32")]
+    sim.set_arch(arch)
+    loaded = load(sim, build_dir, arch, [Program("a", kernel([p for _, p in group], space, arch), 4, 20, 0)], wave)
+    operands = list(itertools.product(corners("f32"), repeat=2))
+    for start in range(0, len(operands), wave):
+        lanes = operands[start : start + wave]
+        rows = np.zeros((4, 64), np.uint32)
+        out = np.zeros((len(group), 3, 64), np.uint64)
+        rows[0, : len(lanes)] = [data for data, _ in lanes]
+        out[:, ::2, : len(lanes)] = [old for _, old in lanes]
+        sim.launch(sim.function(loaded, "a"), (1,), (wave,), [rows, out])
+        for k, (op, pair) in enumerate(group):
+            want = [pick("number", op.value is highest, "f32", data, old) for data, old in lanes]
+            for half, place in ((0, 0), (1, 2)):
+                assert out[k, place, : len(lanes)].tolist() == want, (pair[half], [[*map(hex, x)] for x in lanes])

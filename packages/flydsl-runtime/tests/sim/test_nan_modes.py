@@ -43,14 +43,16 @@ def pick(rule: str, high: bool, ty: str, a: int, b: int) -> int:
 
 
 def three(rule: str, kind: str, ty: str, v: tuple[int, ...]) -> int:
-    """min3, max3 and med3 are nested; the median of anything with a NaN is the minimum."""
+    """min3, max3 and med3 are nested. The median of anything with a NaN is the minimum, else the larger of what is left
+    without the first operand that equals the maximum, whatever the signs of zeros."""
     low = pick(rule, False, ty, pick(rule, False, ty, v[0], v[1]), v[2])
+    high = pick(rule, True, ty, pick(rule, True, ty, v[0], v[1]), v[2])
     if kind == "max3":
-        return pick(rule, True, ty, pick(rule, True, ty, v[0], v[1]), v[2])
+        return high
     if kind == "min3" or any(is_nan(x, ty) for x in v):
         return low
-    sign = 1 << (width(ty) - 1)
-    return sorted(v, key=lambda x: (decode(x, ty), not x & sign))[1]
+    first = next(k for k, x in enumerate(v) if decode(x, ty) == decode(high, ty))
+    return pick(rule, True, ty, *(x for k, x in enumerate(v) if k != first))
 
 
 def cases(gfx12: bool) -> list[tuple[str, str, str]]:

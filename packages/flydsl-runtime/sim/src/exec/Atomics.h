@@ -4,6 +4,7 @@
 
 #include "exec/ExecInline.h"
 #include "exec/FloatFormats.h"
+#include "exec/MinMax.h"
 
 #include <cmath>
 
@@ -12,14 +13,20 @@ namespace {
 
 enum class Rmw : uint8_t {
   Swap, CmpSwap, Add, Sub, RSub, SMin, UMin, SMax, UMax, And, Or, Xor, Inc, Dec, FAdd, FMin, FMax,
-  PkAddF16, PkAddBF16, SubClamp, CondSub, CmpSwapFloat,
+  FMinNum, FMaxNum, PkAddF16, PkAddBF16, SubClamp, CondSub, CmpSwapFloat,
 };
 
 constexpr bool comparesFirst(Rmw op) { return op == Rmw::CmpSwap || op == Rmw::CmpSwapFloat; }
 
+/// `a` is what memory has, `b` what the instruction gives. gfx12 has minimumNumber and maximumNumber, which gives its
+/// NaN if both are NaNs; before it, zeros are equal and memory keeps its own.
 template <class T> inline T rmwFloat(Rmw op, T a, T b) {
   if (op == Rmw::FAdd)
     return a + b;
+  if (op == Rmw::FMinNum)
+    return minNum(b, a);
+  if (op == Rmw::FMaxNum)
+    return maxNum(b, a);
   if (op == Rmw::FMin)
     return a != a ? b : b != b ? a : (b < a ? b : a);
   return a != a ? b : b != b ? a : (a < b ? b : a);
@@ -122,8 +129,10 @@ constexpr RmwName kRmw[] = {
     {"inc", "inc_u32", Rmw::Inc, 4},          {"inc_x2", "inc_u64", Rmw::Inc, 8},
     {"dec", "dec_u32", Rmw::Dec, 4},          {"dec_x2", "dec_u64", Rmw::Dec, 8},
     {"add_f32", "add_f32", Rmw::FAdd, 4},     {"add_f64", "add_f64", Rmw::FAdd, 8},
-    {"min_f32", "min_num_f32", Rmw::FMin, 4}, {"min_f64", "min_num_f64", Rmw::FMin, 8},
-    {"max_f32", "max_num_f32", Rmw::FMax, 4}, {"max_f64", "max_num_f64", Rmw::FMax, 8},
+    {"min_f32", "min_f32", Rmw::FMin, 4},     {"min_f64", "min_f64", Rmw::FMin, 8},
+    {"max_f32", "max_f32", Rmw::FMax, 4},     {"max_f64", "max_f64", Rmw::FMax, 8},
+    {"min_num_f32", "min_num_f32", Rmw::FMinNum, 4}, {"min_num_f64", "min_num_f64", Rmw::FMinNum, 8},
+    {"max_num_f32", "max_num_f32", Rmw::FMaxNum, 4}, {"max_num_f64", "max_num_f64", Rmw::FMaxNum, 8},
     {"pk_add_f16", "pk_add_f16", Rmw::PkAddF16, 4},
     {"pk_add_bf16", "pk_add_bf16", Rmw::PkAddBF16, 4},
     {"csub", "sub_clamp_u32", Rmw::SubClamp, 4}, {"csub_u32", "csub_u32", Rmw::SubClamp, 4},

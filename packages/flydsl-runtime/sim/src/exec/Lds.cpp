@@ -244,8 +244,8 @@ constexpr DsRmw kDsRmw[] = {
     {"max", "u32", Rmw::UMax, 4},      {"and", "b32", Rmw::And, 4},
     {"or", "b32", Rmw::Or, 4},         {"xor", "b32", Rmw::Xor, 4},
     {"add", "f32", Rmw::FAdd, 4},      {"min", "f32", Rmw::FMin, 4},
-    {"max", "f32", Rmw::FMax, 4},      {"min_num", "f32", Rmw::FMin, 4},
-    {"max_num", "f32", Rmw::FMax, 4},  {"pk_add", "f16", Rmw::PkAddF16, 4},
+    {"max", "f32", Rmw::FMax, 4},      {"min_num", "f32", Rmw::FMinNum, 4},
+    {"max_num", "f32", Rmw::FMaxNum, 4},  {"pk_add", "f16", Rmw::PkAddF16, 4},
     {"pk_add", "bf16", Rmw::PkAddBF16, 4}, {"add", "u64", Rmw::Add, 8},
     {"sub", "u64", Rmw::Sub, 8},       {"rsub", "u64", Rmw::RSub, 8},
     {"inc", "u64", Rmw::Inc, 8},       {"dec", "u64", Rmw::Dec, 8},
@@ -254,7 +254,7 @@ constexpr DsRmw kDsRmw[] = {
     {"and", "b64", Rmw::And, 8},       {"or", "b64", Rmw::Or, 8},
     {"xor", "b64", Rmw::Xor, 8},       {"add", "f64", Rmw::FAdd, 8},
     {"min", "f64", Rmw::FMin, 8},      {"max", "f64", Rmw::FMax, 8},
-    {"min_num", "f64", Rmw::FMin, 8},  {"max_num", "f64", Rmw::FMax, 8},
+    {"min_num", "f64", Rmw::FMinNum, 8},  {"max_num", "f64", Rmw::FMaxNum, 8},
     {"sub_clamp", "u32", Rmw::SubClamp, 4}, {"cond_sub", "u32", Rmw::CondSub, 4},
 };
 

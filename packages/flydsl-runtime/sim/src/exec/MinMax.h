@@ -70,11 +70,13 @@ struct Number {
 
 template <class Rule, class T> inline T min3(T a, T b, T c) { return Rule::min(Rule::min(a, b), c); }
 template <class Rule, class T> inline T max3(T a, T b, T c) { return Rule::max(Rule::max(a, b), c); }
-/// The middle one; the smallest if there is a NaN.
+/// The middle one; the smallest if there is a NaN. The larger of the two that are left without the first operand that
+/// equals the largest: either zero equals the other one.
 template <class Rule, class T> inline T med3(T a, T b, T c) {
   const bool nan = a != a || b != b || c != c;
   const T low = min3<Rule>(a, b, c);
-  const T mid = upper(lower(a, b), lower(upper(a, b), c));
+  const T top = upper(upper(a, b), c);
+  const T mid = top == a ? upper(b, c) : upper(a, top == b ? c : b);
   return nan ? low : mid;
 }
 

@@ -18,6 +18,7 @@ namespace flysim {
 
 constexpr unsigned kLineBytes = 128, kSectorBytes = 32;
 constexpr unsigned kSectorsOfLine = kLineBytes / kSectorBytes;
+constexpr unsigned kAllSectors = (1u << kSectorsOfLine) - 1;
 constexpr unsigned kPageLines = 4096 / kLineBytes;
 
 /// Neighbouring lines of a page of which an instruction moves the same sectors.
@@ -29,36 +30,6 @@ struct LineMove {
   bool write;
   LineMove(uint64_t line, uint32_t inst, uint16_t count, uint8_t sectors, bool write)
       : line(line), inst(inst), count(count), sectors(sectors), write(write) {}
-};
-
-/// The moves of one instruction, line after line. It keeps the last of them apart from the list, so that the fields
-/// stay in registers: read back whole, what was just written in parts stalls the host.
-class MovesOf {
-public:
-  MovesOf(std::vector<LineMove> &moves, size_t inst, bool write)
-      : moves(moves), inst(static_cast<uint32_t>(inst)), write(write) {}
-  ~MovesOf() { close(); }
-  /// Lines of one page.
-  void add(uint64_t line, unsigned number, unsigned sectors) {
-    if (line % kPageLines == 0 || line != first + count || sectors != same) {
-      close();
-      first = line;
-      count = 0;
-      same = sectors;
-    }
-    count += number;
-  }
-
-private:
-  [[gnu::flatten]] void close() { // a call for each move took as long as the move
-    if (count)
-      moves.emplace_back(first, inst, static_cast<uint16_t>(count), static_cast<uint8_t>(same), write);
-  }
-  std::vector<LineMove> &moves;
-  const uint32_t inst;
-  const bool write;
-  uint64_t first = 0;
-  unsigned count = 0, same = 0; ///< lines of the last move, and their sectors
 };
 
 /// First-level vector cache of one compute unit: least recently used, one thread.

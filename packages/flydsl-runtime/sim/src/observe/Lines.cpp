@@ -39,11 +39,10 @@ void Lines::touch(uint64_t from, uint64_t to) {
     uint64_t end = std::min(to, part.end);
     uint64_t first = (from + part.shift) / kSectorBytes, last = (end - 1 + part.shift) / kSectorBytes;
     uint64_t line = first / kSectorsOfLine, lastLine = last / kSectorsOfLine;
-    constexpr unsigned kAll = (1u << kSectorsOfLine) - 1;
-    unsigned sectors = kAll << first % kSectorsOfLine & kAll;
-    for (; line < lastLine; ++line, sectors = kAll)
+    unsigned sectors = kAllSectors << first % kSectorsOfLine & kAllSectors;
+    for (; line < lastLine; ++line, sectors = kAllSectors)
       addSectors(line, sectors);
-    addSectors(line, sectors & kAll >> (kSectorsOfLine - 1 - last % kSectorsOfLine));
+    addSectors(line, sectors & kAllSectors >> (kSectorsOfLine - 1 - last % kSectorsOfLine));
     from = end;
   }
 }
@@ -70,15 +69,16 @@ bool Lines::placeOf(uint64_t address, uint64_t from, uint64_t to, HostArrays::Pa
   return from < to && part.has(to - 1);
 }
 
-void Lines::gather() {
+void Lines::gather(bool whole) {
   gathered.count = count;
   gathered.stretches.clear();
   for (unsigned k = 0; k < count; ++k) {
+    const unsigned sectors = whole ? kAllSectors : masks[k];
     LineStretch *last = gathered.stretches.empty() ? nullptr : &gathered.stretches.back();
-    if (last && last->line + last->count == lines[k] && last->sectors == masks[k])
+    if (last && last->line + last->count == lines[k] && last->sectors == sectors)
       ++last->count;
     else
-      gathered.stretches.push_back({lines[k], 1, masks[k]});
+      gathered.stretches.push_back({lines[k], 1, sectors});
   }
   now = &gathered;
   place0 = 0;
@@ -175,7 +175,7 @@ bool LinePatterns::find(size_t index, Wave &w, const Inst &inst, const InstInfo 
     access.addr[0][l] = o.address(o.sum(l));
   lines.clear();
   lines.add(access);
-  lines.gather();
+  lines.gather(info.load);
   if (together) {
     if (!known) {
       for (Lines::Shape &other : m.shapes)

@@ -36,8 +36,9 @@ public:
     unsigned count = 0;
     std::vector<LineStretch> stretches; ///< their lines as distances, modulo 2^64
   };
-  /// After the last addition: the lines are those that were added.
-  void gather();
+  /// After the last addition: the lines are those that were added. `whole`: with all of their sectors, since loads fill
+  /// whole lines.
+  void gather(bool whole);
   /// The lines are those of `shape` around `place`, which must have the same position in its line. The shape must
   /// live as long as they are asked for.
   void set(uint64_t place, const Shape &shape) { place0 = place / kLineBytes, now = &shape; }

@@ -211,7 +211,7 @@ private:
     if (w.scratchPerLane)
       collectScratch(w, access);
     lines.add(access);
-    lines.gather();
+    lines.gather(info.load);
     moveLines(active * access.bytes, index, info, c, op);
   }
 
@@ -225,39 +225,36 @@ private:
     c.lines += lines.size();
     op.cost = std::max(op.cost, clip(lines.size()));
     unsigned l2 = 0;
-    {
-      MovesOf run(moves, index, !info.load);
-      const uint64_t origin = lines.origin();
-      for (const LineStretch &s : lines.stretches()) {
-        uint64_t line = origin + s.line;
-        for (unsigned left = s.count, here; left; line += here, left -= here) {
-          here = std::min(left, kPageLines - unsigned(line % kPageLines)); // those of one page
-          // Loads fill whole lines; stores and atomics go through to L2 in sectors.
-          if (!info.load)
-            l2 += move(line, here, s.sectors, run);
-          else
-            l2 += fill(line, l1.touch(pages.renumber(line), here), run);
-        }
+    const auto inst = static_cast<uint32_t>(index);
+    for (const LineStretch &s : lines.stretches()) {
+      uint64_t line = lines.origin() + s.line;
+      for (unsigned left = s.count, here; left; line += here, left -= here) {
+        here = std::min(left, kPageLines - unsigned(line % kPageLines)); // those of one page
+        // Stores and atomics go through to L2 in sectors.
+        if (!info.load)
+          l2 += move(line, inst, here, s.sectors, true);
+        else
+          l2 += fill(line, inst, l1.touch(pages.renumber(line), here));
       }
     }
     moved(l2, c, op);
   }
 
   /// Fetches the lines from `line` on whose bits are set in `absent`; how many sectors.
-  static unsigned fill(uint64_t line, uint64_t absent, MovesOf &run) {
+  unsigned fill(uint64_t line, uint32_t inst, uint64_t absent) {
     unsigned sectors = 0;
     while (absent) { // one stretch of bits after the other
       const unsigned from = static_cast<unsigned>(__builtin_ctzll(absent));
       const unsigned count = static_cast<unsigned>(__builtin_ctzll(~(absent >> from)));
-      sectors += move(line + from, count, 15, run);
+      sectors += move(line + from, inst, count, kAllSectors, false);
       absent &= absent + (uint64_t(1) << from);
     }
     return sectors;
   }
 
   /// Moves sectors of lines of one page; how many.
-  static unsigned move(uint64_t line, unsigned count, unsigned sectors, MovesOf &run) {
-    run.add(line, count, sectors);
+  unsigned move(uint64_t line, uint32_t inst, unsigned count, unsigned sectors, bool write) {
+    moves.emplace_back(line, inst, static_cast<uint16_t>(count), static_cast<uint8_t>(sectors), write);
     return count * kBits[sectors];
   }
   /// The instruction has moved all: `l2` sectors.
@@ -276,17 +273,16 @@ private:
     uint64_t ldsBytes = describeTensor(w, inst, stretches), l2 = 0;
     c.ldsBytes += ldsBytes;
     op.cost = clip((ldsBytes + ldsBytesPerClk - 1) / ldsBytesPerClk);
-    {
-      MovesOf run(moves, index, !info.load);
-      for (const Run &r : stretches) {
-        c.bytes += r.bytes;
-        const uint64_t begin = shared.arrays.place(r.from), last = begin + r.bytes - 1;
-        for (uint64_t line = begin / kLineBytes; line <= last / kLineBytes; ++line) {
-          unsigned from = line == begin / kLineBytes ? unsigned(begin % kLineBytes / kSectorBytes) : 0;
-          unsigned to = line == last / kLineBytes ? unsigned(last % kLineBytes / kSectorBytes) : 3;
-          ++c.lines;
-          l2 += move(line, 1, (2u << to) - (1u << from), run);
-        }
+    for (const Run &r : stretches) {
+      c.bytes += r.bytes;
+      const uint64_t begin = shared.arrays.place(r.from), last = begin + r.bytes - 1;
+      const uint64_t whole = (last + 1) / kLineBytes; // the lines before it go together, page by page
+      for (uint64_t line = begin / kLineBytes, here; line <= last / kLineBytes; line += here) {
+        const unsigned from = line == begin / kLineBytes ? unsigned(begin % kLineBytes / kSectorBytes) : 0;
+        const unsigned to = line == last / kLineBytes ? unsigned(last % kLineBytes / kSectorBytes) : 3;
+        here = from || line >= whole ? 1 : std::min<uint64_t>(whole - line, kPageLines - line % kPageLines);
+        c.lines += here;
+        l2 += move(line, static_cast<uint32_t>(index), unsigned(here), (2u << to) - (1u << from), !info.load);
       }
     }
     moved(l2, c, op);
