@@ -152,14 +152,15 @@ def test_large_blocks_of_8_bit_rows(quant, whole_blocks):
 
 
 @pytest.mark.parametrize(("quant", "inter", "rows"),
-                         [("fp8", 320, 256), ("int4", 320, 256), ("a8w4", 384, 256), ("a16w4", 320, 128)])
+                         [("fp8", 320, 256), ("int4", 320, 256), ("a8w4", 384, 256), ("a16w4", 320, 128),
+                          ("int4 groups", 320, 256)])
 def test_waves_beside_and_below_each_other(quant, inter, rows, whole_blocks, monkeypatch):
     """On gfx1250 many rows of an expert have blocks of 256, here one and a part of one; of `a16w4` of 128, the last of
     which is a part. Both the loop and columns that end in a tile."""
     scaled_only(quant)
     monkeypatch.setattr("flydsl.kernels.moe.tuned.SQUARE", dict.fromkeys(tuned.SQUARE, 128))
     x, w1, w2, weights, ids, s1, s2, values = draw(quant, 300, 1152, inter, 1, 1)
-    arguments = MOE.arguments(x, w1, w2, weights, ids, quant=quant, w1_scale=s1, w2_scale=s2)
+    arguments = MOE.arguments(x, w1, w2, weights, ids, quant=quant.split()[0], w1_scale=s1, w2_scale=s2)
     config, _ = plan_experts(target(), *arguments)
     assert (config.up.tile_m, config.up.m_waves, config.down.m_waves) == (rows, 2, 2) or target().arch != "gfx1250"
     result, exact = run(*arguments)[0], definition(quant, x, values, weights, ids)

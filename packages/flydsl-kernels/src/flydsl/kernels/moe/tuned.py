@@ -24,9 +24,9 @@ FEW_UNITS = 64  # compute units
 #: Formats of which gfx1250 has blocks of 256 rows, by waves of 128 x 128, and the rows of an expert on average above
 #: which it has. With fewer rows in a block, L2 binds sooner, of 4-bit weights LDS; but half a block of each expert is
 #: padding, which costs few rows of int4 more than the seventh that it gains. Sums that are scaled block by block have
-#: no room for as many; fp4 times fp4, whose tile has twice the k, and int4 of groups spill; int8 has L2 to spare with
-#: 128; and a16w4 has as much with 128 rows of 2 x 2 waves.
-SQUARE = {"none": USUAL_ROWS, "fp8": USUAL_ROWS, "a8w4": USUAL_ROWS, "int4": 3 * USUAL_ROWS}
+#: no room for as many; fp4 times fp4, whose tile has twice the k, spills; int8 has L2 to spare with 128;
+#: and a16w4 has as much with 128 rows of 2 x 2 waves.
+SQUARE = {"none": USUAL_ROWS, "fp8": USUAL_ROWS, "a8w4": USUAL_ROWS, "int4": 3 * USUAL_ROWS, "a16i4": USUAL_ROWS}
 STEP = 2.0**-5  # of the largest result: what a step of a few rows' values makes of it
 
 

@@ -39,11 +39,13 @@ class Fragments:
         reads: of LDS for a chunk; 0: it is held.
         converts: vector instructions in which what is held becomes the chunks that a call of the matrix instruction
             takes of 16 rows. They are issued beside the products of the call before; 0: where they are needed.
+        placed: whether the order of the loop has places for these instructions; otherwise the compiler chooses them.
     """
 
     read: Callable[[Any, int, Any], Any]
     reads: int = 1
     converts: int = 0
+    placed: bool = True
 
 
 class Advance(Enum):

@@ -84,7 +84,7 @@ class TileProducts:
         return self._converted(held, 0) if self.b.converts and self.a.reads else []
 
     def _converted(self, held: list[Any], call: int) -> list[list[Any]]:
-        self.tally.add("valu", self.b.converts * self.n_tiles)
+        self.tally.add("valu", self.b.converts * self.n_tiles if self.b.placed else 0)
         return self._columns(held, call)
 
     def read(self, stage: Any, part: int, ready: Any = None) -> Any:
