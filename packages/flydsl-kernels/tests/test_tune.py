@@ -124,7 +124,8 @@ def test_blocks_of_experts_fill_the_compute_units():
     assert block("none", 64, 256) == 64
     # Of 256 rows there is one for each unit, too.
     wide = target().tensor_moves
-    assert block("none", 1024) == (256 if wide else 128) and block("none", 512) == block("a16i4", 1024) == 128
+    assert block("none", 1024) == (256 if wide else 128) and block("none", 512) == block("int8", 1024) == 128
+    assert block("a16i4", 129, 64) == block("none", 129, 64) == (256 if wide else 128)
     # A block of int4 gains less by it than the padding of few rows costs.
     assert block("int4", 385, inter=2048) == (256 if wide else 128) and block("int4", 384, inter=2048) == 128
     assert block("none", 40, 1, 64) == block("none", 128, 1, 64) == small
