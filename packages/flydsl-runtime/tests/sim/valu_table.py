@@ -112,10 +112,13 @@ def maximum(a: float, b: float) -> float:
 
 
 def median(a: float, b: float, c: float) -> float:
-    """The middle one; the smallest of the numbers if there is a NaN."""
+    """The larger one without the first that equals the largest, where zeros are equal; the smallest of the numbers if
+    there is a NaN."""
     if any(map(math.isnan, (a, b, c))):
         return lowest(lowest(a, b), c)
-    return sorted((a, b, c), key=lambda x: (x, math.copysign(1.0, x)))[1]
+    left = [a, b, c]
+    left.remove(max(left))
+    return max(left, key=lambda x: (x, math.copysign(1.0, x)))
 
 
 def whole(f: Callable[[float], int], a: float) -> float:
