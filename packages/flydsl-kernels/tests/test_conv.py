@@ -343,8 +343,9 @@ def test_older_builder_of_fp8(channels, filled):
     for weight in (last, rows.view(fp8_dtype()), rows.view(fp8_dtype()).view(-1)):
         launch(y := torch.full_like(expected, torch.nan), x.movedim(1, -1).contiguous(), weight)
         assert torch.equal(y, expected)
-    with pytest.raises(ValueError, match="w_ktrsc must have shape"):
-        launch(y, x.movedim(1, -1).contiguous(), rows[:, :-1])
+    for wrong in (rows[:, :-1], rows.view(filled, 8)):
+        with pytest.raises(ValueError, match="w_ktrsc must have shape"):
+            launch(y, x.movedim(1, -1).contiguous(), wrong)
 
 
 @pytest.mark.parametrize("shape", [(1, 64, 4, 4, 4), (2, 48, 2, 5, 10), (1, 144, 1, 1, 37), (3, 16, 1, 1, 1)])

@@ -67,6 +67,7 @@ def _uses_in(code: types.CodeType, name: str) -> _Uses | None:
         after = found[position + 1]
         if after.opname in _COPIES and found[position + 2].opname in _READS:  # self.count += 1
             after = found[position + 2]
+            writes.add(after.argval)
         if after.opname in _READS:
             reads.add(after.argval)
         elif after.opname in _WRITES:

@@ -107,9 +107,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
                                          for x in Descales]
             scale = scale * q_scale * k_scale
         unit = scale if fx.const_expr(config.plain) else fx.Float32(1.0)  # of scores, in natural logarithms
-        start = None
-        if fx.const_expr(config.sink):
-            start = (share == 0).select(Sink[head] / unit, -math.inf)
+        start = (share == 0).select(Sink[head] / unit, -math.inf) if fx.const_expr(config.sink) else None
         state = RowState(config, scores_of, sums_of, BM, DV, unit * LOG2E, start)
         scores, places, sums, softmax = state.scores, state.places, state.sums, state.softmax
         logits = logits_of(config, sizes, here, head, block, Bias, Slopes, scale)
@@ -156,10 +154,8 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
                     fx.rocdl.s_setprio(0)
                 then = sums_from(step.stage)
                 scores.fill(0.0)
-                starts, stores = passing.starts(step), passing.stores(step)
-                n, m = (len(starts) // 2, len(stores) // 2) if config.halved else (len(starts), 0)
-                weave(scores_from(step.stage, begun), q, softmax.finish(sums), starts[:n], following=then,
-                      stores=stores[:m])
+                (starts, stores), (later, last) = passing.beside(step, config.halved)
+                weave(scores_from(step.stage, begun), q, softmax.finish(sums), starts, following=then, stores=stores)
                 # What the last step makes nobody weighs. To ask costs loops without a right bound more than its mask.
                 weighed = step.tile + 1 < end - begin if config.right else True
                 logits.apply(scores, places, (begin + step.tile + 1) * BN, weighed=weighed)
@@ -168,8 +164,8 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
                 following, turn = None, None
                 if fx.const_expr(config.splits_turn):
                     following, turn = scores_from((step.stage + 1) % config.stages), step
-                weave(then, config.turned(state.weights), softmax.begin(), starts[n:], config.delay, following,
-                      turn=turn, stores=stores[m:], early=config.kept > 0)
+                weave(then, config.turned(state.weights), softmax.begin(), later, config.delay, following, turn=turn,
+                      stores=last, early=config.kept > 0)
                 if fx.const_expr(config.beside_others):
                     _give_way(step.tile, end - begin)
 

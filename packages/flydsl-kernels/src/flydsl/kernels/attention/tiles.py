@@ -178,6 +178,13 @@ class PassingTiles:
 
         return [] if self.direct else [Work(partial(store, piece)) for piece in range(self.pieces)]
 
+    def beside(self, step: Any, halved: bool) -> tuple[tuple[list[Work], list[Work]], tuple[list[Work], list[Work]]]:
+        """What is started and stored beside the first product of a step, and beside the second: half of each, or all
+        of it is started beside the one and stored beside the other."""
+        starts, stores = self.starts(step), self.stores(step)
+        n, m = (len(starts) // 2, len(stores) // 2) if halved else (len(starts), 0)
+        return (starts[:n], stores[:m]), (starts[n:], stores[m:])
+
     @property
     def _refills(self) -> bool:
         return self.refilled and not self.direct

@@ -93,7 +93,7 @@ def compile_conv3d_implicit_fp8(n: int, c: int, d: int, h: int, width: int, k: i
     """:func:`compile_conv3d_implicit` of the chip's fp8, to bfloat16.
 
     w_ktrsc may also have the rows that callers fill up with zeros for tiles of 128: (k, kt kh kw c rounded up to
-    that, and at least 256).
+    that, and at least 256), or flat.
     """
     return _launcher("compile_conv3d_implicit_fp8", (n, d, h, width, c), (k, kt, kh, kw, c), (st, sh, sw), (pt, ph, pw),
                      has_bias, 1, filled=max(FP8_REDUCTION, align_up(kt * kh * kw * c, FP8_BLOCK)))
@@ -111,7 +111,7 @@ def _launcher(where: str, x_shape: tuple[int, ...], w_shape: tuple[int, ...], st
     sums_shape = x_shape[0] * math.prod(sizes), w_shape[0]
 
     def launch(y: Any, x_ndhwc: Any, w_ktrsc: Any, bias: Any = None, stream: Any = None) -> None:
-        if math.prod(w_ktrsc.shape) == w_shape[0] * filled:
+        if filled and tuple(w_ktrsc.shape) in ((w_shape[0], filled), (w_shape[0] * filled,)):
             w_ktrsc = w_ktrsc.reshape(w_shape[0], filled)[:, : math.prod(w_shape[1:])].reshape(w_shape)
         unfinished = sums and dtype_name(y, f"{where}: y", ("f32", "f16", "bf16")) == "f32"
         for name, array, shape in (("y", y, sums_shape if unfinished else y_shape), ("x_ndhwc", x_ndhwc, x_shape),

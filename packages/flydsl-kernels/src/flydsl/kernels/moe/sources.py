@@ -131,10 +131,9 @@ class Weights:
     def _converts(self) -> int:
         """Vector instructions for the chunks of a call, about; 0 where they are as they were loaded."""
         config, chunks = self._config, self._config.op.b_blocks
-        if config.format.b is None or config.format.scales == "micro":
-            return 0
         # gfx1250 converts fp4 in one instruction; int4 of a tile at once would leave no registers for 256 rows.
-        if config.target.matrix != "mfma" and not (config.gathers and self._grouped and config.format.b != "fp4"):
+        ahead = config.target.matrix == "mfma" or (config.gathers and self._grouped and config.format.b != "fp4")
+        if config.format.b is None or config.format.scales == "micro" or not ahead:
             return 0
         if not self._grouped:
             return 5 * chunks
